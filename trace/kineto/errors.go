@@ -1,0 +1,38 @@
+package kineto
+
+import (
+	"errors"
+	"fmt"
+)
+
+// TruncatedError says that a file ends, or becomes unreadable, before its end. What was read before is in the Rank beside it.
+type TruncatedError struct {
+	File   string
+	Offset int64 // bytes of JSON read
+	Events int   // complete events read
+	Cause  string
+}
+
+func (e *TruncatedError) Error() string {
+	return fmt.Sprintf("read %s: %s after %d complete events (%d bytes of JSON); the profiler may still be writing it: fetch it again, figures below cover only what was read", e.File, e.Cause, e.Events, e.Offset)
+}
+
+// NoGPUError says that a file is a trace but holds no GPU events. The Rank beside it holds the steps.
+type NoGPUError struct {
+	File   string
+	Events int
+}
+
+func (e *NoGPUError) Error() string {
+	return fmt.Sprintf("read %s: %d events and no GPU events (kernel, gpu_memcpy, gpu_memset); profile a worker with CUDA activity on, not the front end", e.File, e.Events)
+}
+
+// syntaxError is a place where the text is not JSON.
+type syntaxError struct {
+	offset int64
+	text   string
+}
+
+func (e *syntaxError) Error() string { return fmt.Sprintf("byte %d: %s", e.offset, e.text) }
+
+var errTooLarge = errors.New("one event is larger than 64 MB; this is no profiler trace, or it is damaged")

@@ -1,0 +1,268 @@
+// Package kineto reads the traces that the PyTorch profiler (kineto) writes: Chrome trace JSON, plain or gzip.
+// It streams: memory is one event at a time plus what trace.Rank keeps (GPU events, launches, step annotations).
+// Times come from the decimal digits of ts and dur (microseconds, whatever displayTimeUnit says) and are exact to the ns.
+// Format: pytorch/kineto libkineto/src/output_json.cpp. It does not classify kernels and keeps no host or trace name.
+package kineto
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/tidwall/gjson"
+
+	"github.com/rooflab/rooflab/internal/diag"
+	"github.com/rooflab/rooflab/trace"
+)
+
+// ReadFile reads one trace file. See Read.
+func ReadFile(path string) (*trace.Rank, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		var pe *fs.PathError
+		if errors.As(err, &pe) {
+			err = pe.Err
+		}
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	defer f.Close()
+	return Read(f, path)
+}
+
+// Read reads one trace from r; name is its file name, used in messages and, when the trace does not say its rank, for the rank.
+// A *TruncatedError and a *NoGPUError come with what could be read; with any other error the Rank is nil.
+func Read(r io.Reader, name string) (*trace.Rank, error) {
+	in := bufio.NewReaderSize(r, 64<<10)
+	var src io.Reader = in
+	gz := false
+	if magic, _ := in.Peek(2); len(magic) == 2 && magic[0] == 0x1f && magic[1] == 0x8b {
+		z, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: gzip header is damaged: %w; fetch the file again", name, err)
+		}
+		defer z.Close()
+		src, gz = z, true
+	}
+	rd := &reader{s: newScanner(src), name: name, gz: gz}
+	rd.b.Rank.File = filepath.Base(name)
+	rd.decode.init(&rd.b)
+	return rd.read()
+}
+
+// reader walks the top level of one file.
+type reader struct {
+	s      *scanner
+	name   string
+	gz     bool
+	b      trace.Builder
+	decode decoder
+
+	hasEvents, hasRank bool
+	devices            string // raw deviceProperties
+}
+
+func (rd *reader) read() (*trace.Rank, error) {
+	err := rd.document()
+	var syntax *syntaxError
+	switch {
+	case err == nil:
+		rd.tail()
+	case errors.Is(err, errNotTrace):
+		return nil, fmt.Errorf("read %s: %w", rd.name, err)
+	case errors.As(err, &syntax) && !rd.hasEvents:
+		return nil, fmt.Errorf("read %s: not JSON at %w; expected a profiler trace (.json or .json.gz)", rd.name, err)
+	case errors.Is(err, errTooLarge):
+		return nil, fmt.Errorf("read %s: byte %d: %w", rd.name, rd.s.offset(), err)
+	default:
+		err = rd.truncated(err)
+	}
+	if err == nil && !rd.hasEvents {
+		return nil, fmt.Errorf("read %s: JSON without traceEvents; expected a trace of torch.profiler (an execution trace with nodes is another format)", rd.name)
+	}
+	rd.finish()
+	rank := rd.b.Build()
+	if err == nil && len(rank.Kernels) == 0 {
+		err = &NoGPUError{rd.name, rank.Events}
+	}
+	return rank, err
+}
+
+var errNotTrace = errors.New("neither gzip nor JSON; expected a profiler trace (.json or .json.gz)")
+
+// document reads an object with traceEvents and other keys in any order, or a bare array of events.
+func (rd *reader) document() error {
+	rd.skipBOM()
+	c, err := rd.s.peek()
+	switch {
+	case err != nil && rd.s.offset() == 0 && errors.Is(rd.s.err, io.EOF):
+		return fmt.Errorf("the file is empty: %w", errNotTrace)
+	case err != nil:
+		return err
+	case c == '[':
+		return rd.events()
+	case c != '{':
+		return errNotTrace
+	}
+	rd.s.pos++
+	for first := true; ; first = false {
+		if c, err = rd.s.peek(); err != nil {
+			return err
+		}
+		if c == '}' { // also after a comma too many
+			rd.s.pos++
+			return nil
+		}
+		if !first {
+			if _, err = rd.s.expect(","); err != nil {
+				return err
+			}
+			if c, err = rd.s.peek(); err != nil || c == '}' {
+				continue
+			}
+		}
+		if err = rd.member(); err != nil {
+			return err
+		}
+	}
+}
+
+func (rd *reader) skipBOM() {
+	for rd.s.end-rd.s.pos < 3 {
+		if _, err := rd.s.fill(rd.s.pos); err != nil {
+			return
+		}
+	}
+	if b := rd.s.buf[rd.s.pos:]; b[0] == 0xef && b[1] == 0xbb && b[2] == 0xbf {
+		rd.s.pos += 3
+	}
+}
+
+// member reads one key and value of the top level.
+func (rd *reader) member() error {
+	if c, err := rd.s.peek(); err != nil {
+		return err
+	} else if c != '"' {
+		return &syntaxError{rd.s.offset(), fmt.Sprintf("expected a key in quotes, found %q", c)}
+	}
+	raw, err := rd.s.quoted()
+	if err != nil {
+		return err
+	}
+	key := string(raw[1 : len(raw)-1])
+	if _, err := rd.s.expect(":"); err != nil {
+		return err
+	}
+	if c, err := rd.s.peek(); key == "traceEvents" && err == nil && c == '[' {
+		return rd.events()
+	}
+	value, err := rd.s.value()
+	if err != nil {
+		return err
+	}
+	rank := &rd.b.Rank
+	switch key {
+	case "distributedInfo":
+		info := gjson.ParseBytes(value)
+		if n := info.Get("rank"); n.Exists() {
+			rank.Rank, rd.hasRank = int(n.Int()), true
+		}
+		rank.WorldSize = int(info.Get("world_size").Int())
+	case "baseTimeNanoseconds":
+		rank.BaseNs = parseID(string(value))
+	case "deviceProperties":
+		rd.devices = string(value)
+	}
+	return nil
+}
+
+// events reads the array of events.
+func (rd *reader) events() error {
+	rd.hasEvents = true
+	rd.s.pos++ // [
+	if c, err := rd.s.peek(); err == nil && c == ']' {
+		rd.s.pos++
+		return nil
+	}
+	for {
+		if c, err := rd.s.peek(); err == nil && c == ']' { // after a comma too many
+			rd.s.pos++
+			return nil
+		}
+		raw, err := rd.s.value()
+		if err != nil {
+			return err
+		}
+		rd.b.Rank.Events++
+		rd.decode.event(raw)
+		if c, err := rd.s.expect(",]"); err != nil {
+			return err
+		} else if c == ']' {
+			return nil
+		}
+	}
+}
+
+// truncated makes the error and the diagnostic of a file that ends, or breaks, too early.
+func (rd *reader) truncated(err error) error {
+	cause := "the JSON ends too early"
+	var syntax *syntaxError
+	switch {
+	case errors.As(err, &syntax):
+		cause = "the JSON is broken at " + err.Error()
+	case rd.gz && errors.Is(rd.s.err, io.ErrUnexpectedEOF):
+		cause = "the gzip data ends too early"
+	case rd.s.err != nil && !errors.Is(rd.s.err, io.EOF):
+		cause = "the data is damaged (" + rd.s.err.Error() + ")"
+	}
+	e := &TruncatedError{File: rd.name, Offset: rd.s.base + int64(rd.s.end), Events: rd.b.Rank.Events, Cause: cause}
+	if syntax != nil {
+		e.Offset = syntax.offset
+	}
+	rd.b.Note(diag.Diagnostic{ID: "truncated", Severity: diag.DataLoss, N: 1, Pos: diag.Pos{File: rd.b.Rank.File, Offset: e.Offset},
+		Text: fmt.Sprintf("%s after %d complete events; the rest is missing from every figure", cause, e.Events), Hint: "fetch the file again when the profiler has finished writing it"})
+	return e
+}
+
+// tail looks at what follows the JSON: nothing, else it is said.
+func (rd *reader) tail() {
+	if _, err := rd.s.peek(); err == nil || !errors.Is(rd.s.err, io.EOF) {
+		rd.b.Note(diag.Diagnostic{ID: "trailing_data", Severity: diag.Warning, N: 1, Pos: diag.Pos{File: rd.b.Rank.File, Offset: rd.s.offset()},
+			Text: "something follows the end of the trace and was not read"})
+	}
+}
+
+var rankInName = regexp.MustCompile(`(?i)(?:rank[-_]?|TP-?)(\d+)`)
+
+// finish fills what needs the whole file: rank and GPU name.
+func (rd *reader) finish() {
+	rank := &rd.b.Rank
+	if !rd.hasRank {
+		all := rankInName.FindAllStringSubmatch(rank.File, -1)
+		if len(all) > 0 {
+			rank.Rank, _ = strconv.Atoi(all[len(all)-1][1])
+		} else {
+			rd.b.Note(diag.Diagnostic{ID: "rank_unknown", Severity: diag.Info, N: 1, Text: "the trace does not say its rank; taken as rank 0",
+				Hint: "put rank<N> into the file name when there are several"})
+		}
+	}
+	var first string
+	gjson.Parse(rd.devices).ForEach(func(_, d gjson.Result) bool {
+		if first == "" {
+			first = d.Get("name").String()
+		}
+		if len(rank.Devices) > 0 && d.Get("id").String() == rank.Devices[0] {
+			rank.Device = d.Get("name").String()
+		}
+		return true
+	})
+	if rank.Device == "" {
+		rank.Device = first
+	}
+}
