@@ -1,0 +1,196 @@
+package campaign
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sort"
+	"strings"
+
+	"github.com/rooflab/rooflab/data"
+)
+
+// Archive copies the campaign in dir to dest and writes dest's manifest: every file with its hash, and the runs that are there.
+// With dest "" or equal to dir it writes the manifest in place. It refuses a folder that holds a secret or the name of this host.
+func Archive(dir, dest string) (data.Campaign, error) {
+	c, err := ReadManifest(dir)
+	if err != nil {
+		return c, err
+	}
+	if c.Files, err = hashFiles(dir); err != nil {
+		return c, err
+	}
+	if err := checkSecrets(dir, c.Files); err != nil {
+		return c, err
+	}
+	if c.Runs, err = listRuns(dir, c); err != nil {
+		return c, err
+	}
+	if dest == "" {
+		dest = dir
+	}
+	if !samePath(dir, dest) {
+		for _, f := range c.Files {
+			name := filepath.FromSlash(f.Path)
+			if err := copyFile(filepath.Join(dir, name), filepath.Join(dest, name)); err != nil {
+				return c, err
+			}
+		}
+	}
+	return c, writeJSON(filepath.Join(dest, data.ManifestFile), c)
+}
+
+// Verify compares every file of a campaign with its hash in the manifest.
+func Verify(dir string) error {
+	c, err := ReadManifest(dir)
+	if err != nil {
+		return err
+	}
+	var wrong []error
+	for _, want := range c.Files {
+		got, err := hashFile(filepath.Join(dir, filepath.FromSlash(want.Path)))
+		switch {
+		case err != nil:
+			wrong = append(wrong, err)
+		case got.SHA256 != want.SHA256:
+			wrong = append(wrong, fmt.Errorf("%s has changed since the manifest was written (sha256 %.12s, manifest says %.12s)", want.Path, got.SHA256, want.SHA256))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// listRuns keeps the manifest's runs that are in the folder, in its order, and adds the others by name.
+func listRuns(dir string, c data.Campaign) ([]data.RunRef, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "runs", "*", runFile))
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]data.RunRef{}
+	var names []string
+	for _, f := range files {
+		var r data.Run
+		if err := readJSON(f, &r); err != nil {
+			return nil, err
+		}
+		found[r.Name] = data.RunRef{Name: r.Name, What: r.What}
+		names = append(names, r.Name)
+	}
+	var runs []data.RunRef
+	for _, ref := range c.Runs {
+		if _, ok := found[ref.Name]; ok {
+			runs = append(runs, ref)
+			delete(found, ref.Name)
+		}
+	}
+	sort.Strings(names)
+	for _, n := range names {
+		if ref, ok := found[n]; ok {
+			runs = append(runs, ref)
+		}
+	}
+	return runs, nil
+}
+
+// secretForms are texts that must not leave the machine: the words for each, a text that is always part of it
+// (so that most blocks need no regular expression), and the whole form.
+var secretForms = []struct {
+	what, part string
+	re         *regexp.Regexp
+}{
+	{"a Hugging Face token", "hf_", regexp.MustCompile(`\bhf_[A-Za-z0-9]{20,}`)},
+	{"an API key", "sk-", regexp.MustCompile(`\bsk-[A-Za-z0-9_-]{20,}`)},
+	{"a GitHub token", "ghp_", regexp.MustCompile(`\bghp_[A-Za-z0-9]{30,}`)},
+	{"a GitHub token", "github_pat_", regexp.MustCompile(`\bgithub_pat_[A-Za-z0-9_]{30,}`)},
+	{"an AWS key", "AKIA", regexp.MustCompile(`\bAKIA[0-9A-Z]{16}\b`)},
+	{"a private key", "PRIVATE KEY-----", regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----`)},
+	{"an authorization header", "earer ", regexp.MustCompile(`(?i)authorization: *bearer +[A-Za-z0-9._-]{8,}`)},
+	{"the host name of a trace", `"host_name"`, regexp.MustCompile(`"host_name": *"[^"]+"`)},
+}
+
+// checkSecrets looks into every file, also into compressed ones.
+func checkSecrets(dir string, files []data.File) error {
+	host, _ := os.Hostname()
+	var wrong []error
+	for _, f := range files {
+		if err := checkFile(filepath.Join(dir, filepath.FromSlash(f.Path)), f.Path, host); err != nil {
+			wrong = append(wrong, err)
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+func checkFile(name, rel, host string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var r io.Reader = f
+	if strings.HasSuffix(name, ".gz") {
+		z, err := gzip.NewReader(f)
+		if err != nil {
+			return fmt.Errorf("read %s: %w; it is damaged, remove it or measure again", rel, err)
+		}
+		r = z
+	}
+	const overlap = 256 // longer than any form above must be to match
+	buf := make([]byte, 0, 1<<20)
+	for line := 1; ; {
+		n, err := readFull(r, buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		if what, at := findSecret(buf, host); what != "" {
+			return fmt.Errorf("%s:%d holds %s; remove it before archiving", rel, line+bytes.Count(buf[:at], []byte("\n")), what)
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read %s: %w; it is damaged, remove it or measure again", rel, err)
+		}
+		keep := len(buf) - overlap
+		line += bytes.Count(buf[:keep], []byte("\n"))
+		buf = append(buf[:0], buf[keep:]...)
+	}
+}
+
+// readFull fills b. Unlike io.ReadFull it keeps io.EOF (the end) and io.ErrUnexpectedEOF (a cut gzip file) apart.
+func readFull(r io.Reader, b []byte) (int, error) {
+	n := 0
+	for n < len(b) {
+		m, err := r.Read(b[n:])
+		n += m
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// findSecret returns what was found and where, or "".
+func findSecret(b []byte, host string) (string, int) {
+	for _, s := range secretForms {
+		if !bytes.Contains(b, []byte(s.part)) {
+			continue
+		}
+		if at := s.re.FindIndex(b); at != nil {
+			return s.what, at[0]
+		}
+	}
+	if len(host) > 3 && host != "localhost" {
+		if at := bytes.Index(b, []byte(host)); at >= 0 {
+			return "the name of this host", at
+		}
+	}
+	return "", 0
+}
+
+func samePath(a, b string) bool {
+	x, errX := filepath.Abs(a)
+	y, errY := filepath.Abs(b)
+	return errX == nil && errY == nil && x == y
+}

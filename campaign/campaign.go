@@ -1,0 +1,6 @@
+package campaign
+
+const (
+	baselineFile = "baseline.json"
+	runFile      = "run.json"
+)

@@ -1,0 +1,167 @@
+package campaign
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"github.com/rooflab/rooflab/data"
+)
+
+// ReadManifest reads DIR/manifest.json.
+func ReadManifest(dir string) (data.Campaign, error) {
+	var c data.Campaign
+	name := filepath.Join(dir, data.ManifestFile)
+	if err := readJSON(name, &c); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return c, fmt.Errorf("%s has no %s, so it is no campaign folder; make one with: rooflab init %s", dir, data.ManifestFile, dir)
+		}
+		return c, err
+	}
+	if c.Schema > data.SchemaVersion {
+		return c, fmt.Errorf("read %s: schema %d is newer than this rooflab knows (%d); use a newer rooflab", name, c.Schema, data.SchemaVersion)
+	}
+	if c.Schema < 1 || c.ID == "" {
+		return c, fmt.Errorf("read %s: schema and id are missing, so this is no manifest of a campaign", name)
+	}
+	return c, nil
+}
+
+// Init makes a campaign folder: the manifest of the campaign in from with its model, hardware and notes,
+// the model's config.json, the host files and the baseline, but no runs and no results.
+// A folder that has a manifest already is left as it is.
+func Init(dir, from string) error {
+	if _, err := os.Stat(filepath.Join(dir, data.ManifestFile)); err == nil {
+		_, err := ReadManifest(dir)
+		return err
+	}
+	c, err := ReadManifest(from)
+	if err != nil {
+		return err
+	}
+	for _, f := range c.Files {
+		if !strings.HasPrefix(f.Path, "model/") && !strings.HasPrefix(f.Path, "host/") && f.Path != baselineFile {
+			continue
+		}
+		if err := copyFile(filepath.Join(from, filepath.FromSlash(f.Path)), filepath.Join(dir, filepath.FromSlash(f.Path))); err != nil {
+			return err
+		}
+	}
+	c.Runs, c.Files = nil, nil
+	if c.Files, err = hashFiles(dir); err != nil {
+		return err
+	}
+	return writeJSON(filepath.Join(dir, data.ManifestFile), c)
+}
+
+// hashFiles lists every file of a campaign folder but the manifest and rooflab's own state, sorted by path.
+func hashFiles(dir string) ([]data.File, error) {
+	var files []data.File
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(dir, name)
+		if err != nil {
+			return err
+		}
+		if rel != "." && strings.HasPrefix(d.Name(), ".") { // .journal, .git, checkpoints
+			if d.IsDir() {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !d.Type().IsRegular() || rel == data.ManifestFile {
+			return nil
+		}
+		f, err := hashFile(name)
+		if err != nil {
+			return err
+		}
+		f.Path = filepath.ToSlash(rel)
+		files = append(files, f)
+		return nil
+	})
+	sort.Slice(files, func(i, j int) bool { return files[i].Path < files[j].Path })
+	return files, err
+}
+
+func hashFile(name string) (data.File, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return data.File{}, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	n, err := io.Copy(h, f)
+	if err != nil {
+		return data.File{}, fmt.Errorf("hash %s: %w", name, err)
+	}
+	return data.File{SHA256: hex.EncodeToString(h.Sum(nil)), Bytes: n}, nil
+}
+
+func readJSON(name string, v any) error {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return fmt.Errorf("read %s: %w", name, err)
+	}
+	return nil
+}
+
+// writeJSON writes v in the canonical form: keys in the order of the fields, maps sorted, one space of indent,
+// no HTML escapes, a newline at the end. Equal values give equal bytes.
+func writeJSON(name string, v any) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", " ")
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return writeFile(name, &b)
+}
+
+// writeFile replaces a file in one step, so that a reader never sees half of it.
+func writeFile(name string, r io.Reader) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(name), ".tmp-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name()) // nothing to remove after the rename
+	if _, err := io.Copy(tmp, r); err != nil {
+		tmp.Close()
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	if err := tmp.Chmod(0o644); err != nil {
+		tmp.Close()
+		return err
+	}
+	if err := tmp.Close(); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return os.Rename(tmp.Name(), name)
+}
+
+func copyFile(from, to string) error {
+	f, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return writeFile(to, f)
+}
