@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rooflab/rooflab/data"
 	"github.com/tidwall/gjson"
 )
 
@@ -285,4 +286,13 @@ func (f *family) resolve(c *reader) {
 			f.qkNorm = "head"
 		}
 	}
+}
+
+// Known returns a model of the embedded table, such as "kimi-k2.5".
+func Known(name string) (Model, error) {
+	raw, err := data.ModelConfig(name)
+	if err != nil {
+		return Model{}, err
+	}
+	return Parse(raw, nil)
 }

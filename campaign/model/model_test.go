@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rooflab/rooflab/data"
 	"github.com/rooflab/rooflab/internal/sharedtest"
 )
 
@@ -379,4 +380,12 @@ func FuzzParse(f *testing.F) {
 			r.Shapes(3)
 		}
 	})
+}
+
+func TestEveryModelOfTheTableIsReadable(t *testing.T) {
+	for _, name := range data.ModelNames() {
+		if m, err := Known(name); err != nil || m.Params().Total() == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
