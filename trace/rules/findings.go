@@ -1,0 +1,232 @@
+package rules
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/rooflab/rooflab/data"
+	"github.com/rooflab/rooflab/internal/units"
+)
+
+// gemms are the components that multiply matrices.
+var gemms = []string{"moe.experts", "attention.proj", "moe.shared_expert", "moe.router", "mlp.dense", "lm_head"}
+
+// collectives are the components that move data between GPUs.
+var collectives = []string{"allreduce", "allgather", "reduce_scatter", "all_to_all", "p2p"}
+
+// where says at which loads something holds: "" for all or none, else "at C = 1 and 64".
+func where(ws []Window, holds func(i int, w Window) bool) (n int, text string) {
+	var at []string
+	for i, w := range ws {
+		if holds(i, w) {
+			n++
+			at = append(at, fmt.Sprint(w.Streams))
+		}
+	}
+	if n == 0 || n == len(ws) {
+		return n, ""
+	}
+	return n, "at C = " + list(at)
+}
+
+// StillTheGEMMs judges the belief that matrix products are what a step is made of: against the collectives, at each load.
+func StillTheGEMMs(ws []Window, ref data.Ref) data.Finding {
+	f := data.Finding{ID: "gemms", Claim: "It is still the GEMMs.", Ref: ref, Verdict: data.Confirmed}
+	n, at := where(ws, func(_ int, w Window) bool { return w.Sum(gemms...) < w.Sum(collectives...) })
+	if n > 0 {
+		f.Verdict, f.Where = data.Rejected, at
+	}
+	f.Values = values(ws, func(_ int, w Window) string { return percent(w.Share(gemms...)) })
+	if len(ws) == 0 {
+		f.Verdict, f.Text = data.Open, "Nothing was measured."
+		return f
+	}
+	first, last := ws[0], ws[len(ws)-1]
+	f.Text = fmt.Sprintf("All GEMMs together, experts included, go from %s of the summed GPU time at %s to %s at %s; the collectives from %s to %s.",
+		percent(first.Share(gemms...)), first.Label(), percent(last.Share(gemms...)), last.Label(),
+		percent(first.Share(collectives...)), percent(last.Share(collectives...)))
+	return f
+}
+
+// LikeBaseline judges the belief that a component has the share which an earlier campaign found. A single earlier figure
+// counts as met within a fifth of itself. Casts are judged together with copies and fills.
+func LikeBaseline(b data.Baseline, share data.BaselineShare, ws []Window, ref data.Ref) data.Finding {
+	low, high := share.LowPct, share.HighPct
+	said := units.Float(low, 0) + units.HardSpace + "%"
+	if low == high {
+		low, high = low*0.8, high*1.2
+	} else {
+		said = units.Float(low, 0) + "–" + units.Float(high, 0) + units.HardSpace + "%"
+	}
+	parts := []string{share.Component}
+	if share.Component == "cast_copy" {
+		parts = append(parts, "memory")
+	}
+	f := data.Finding{ID: "baseline-" + strings.ReplaceAll(share.Component, ".", "-"), Ref: ref,
+		Claim: fmt.Sprintf("%s: %s, as in %s.", share.Label, said, b.Model)}
+	n, at := where(ws, func(_ int, w Window) bool { return w.SharePct(parts...) >= low && w.SharePct(parts...) <= high })
+	switch {
+	case len(ws) == 0:
+		f.Verdict = data.Open
+	case n == 0:
+		f.Verdict = data.Rejected
+	default:
+		f.Verdict, f.Where = data.Confirmed, at
+	}
+	f.Values = values(ws, func(_ int, w Window) string { return percent(w.Share(parts...)) })
+	f.Text = against(ws, parts, low, high)
+	if share.Kernel != "" {
+		var ns, of int64
+		for _, w := range ws {
+			if k := w.KernelNs(share.Kernel); of == 0 || k*of > ns*w.SummedNs {
+				ns, of = k, w.SummedNs
+			}
+		}
+		f.Text += fmt.Sprintf(" The kernel that took it there, %s, takes %s at most.", share.Kernel, percent(units.Percent(ns, of, 1)))
+	}
+	return f
+}
+
+func against(ws []Window, parts []string, low, high float64) string {
+	below, above := 0, 0
+	for _, w := range ws {
+		switch v := w.SharePct(parts...); {
+		case v < low:
+			below++
+		case v > high:
+			above++
+		}
+	}
+	calls := ""
+	if len(ws) > 0 && ws[0].Steps > 0 && len(parts) == 1 {
+		for _, c := range ws[0].Components {
+			if c.Name == parts[0] {
+				calls = fmt.Sprintf(" %d calls a step.", c.N/ws[0].Steps)
+			}
+		}
+	}
+	switch len(ws) {
+	case below:
+		return "Below that at every load." + calls
+	case above:
+		return "Above that at every load." + calls
+	}
+	return fmt.Sprintf("Below that at %d, above it at %d of %d loads.", below, above, len(ws)) + calls
+}
+
+// Alternative is the same work measured two ways at one load. Zero means not measured.
+type Alternative struct {
+	ServedNs int64 `json:"served_ns"` // as the server is set
+	OtherNs  int64 `json:"other_ns"`
+}
+
+// Setting judges the belief that a setting is right, from calls measured with it and with the alternative.
+// A difference under 2 % counts as none.
+func Setting(id, claim, alternative string, ws []Window, alts []Alternative, ref data.Ref) data.Finding {
+	f := data.Finding{ID: id, Claim: claim, Ref: ref}
+	slower, at := where(ws, func(i int, _ Window) bool { return alts[i].OtherNs > 0 && alts[i].ServedNs*100 > alts[i].OtherNs*102 })
+	measured := 0
+	for _, a := range alts {
+		if a.OtherNs > 0 && a.ServedNs > 0 {
+			measured++
+		}
+	}
+	switch {
+	case measured == 0:
+		f.Verdict = data.Open
+	case slower > 0:
+		f.Verdict, f.Where = data.Rejected, at
+	default:
+		f.Verdict = data.Confirmed
+	}
+	f.Text = "Time of a call against " + alternative + ", at the message size of each load, measured alone."
+	f.Values = values(ws, func(i int, _ Window) string {
+		if alts[i].OtherNs == 0 || alts[i].ServedNs == 0 {
+			return "open"
+		}
+		return units.Ratio(alts[i].ServedNs, alts[i].OtherNs, 2) + "×"
+	})
+	return f
+}
+
+// RoofPoint is where a kernel stands under its roof at one load. Zero intensity means not measured.
+type RoofPoint struct {
+	Intensity float64 `json:"intensity"` // FLOP/byte
+	RoofPct   float64 `json:"roof_pct"`  // attained, in percent of the roof at this intensity
+}
+
+// MemoryBound judges the belief that a kernel is limited by memory: every point must lie left of the ridge.
+func MemoryBound(id, claim string, ws []Window, pts []RoofPoint, ridge float64, ref data.Ref) data.Finding {
+	f := data.Finding{ID: id, Claim: claim, Ref: ref, Verdict: data.Confirmed}
+	right, at := where(ws, func(i int, _ Window) bool { return pts[i].Intensity > ridge })
+	measured := 0
+	for _, p := range pts {
+		if p.Intensity > 0 {
+			measured++
+		}
+	}
+	switch {
+	case measured == 0:
+		f.Verdict = data.Open
+	case right > 0:
+		f.Verdict, f.Where = data.Rejected, at
+	}
+	f.Values = values(ws, func(i int, _ Window) string {
+		if pts[i].Intensity == 0 {
+			return "open"
+		}
+		return fmt.Sprintf("%d", int(math.Floor(pts[i].RoofPct+0.5))) + units.HardSpace + "%"
+	})
+	side := "All sizes lie left of the ridge"
+	if right > 0 {
+		side = fmt.Sprintf("%d of %d sizes lie right of the ridge", right, measured)
+	}
+	f.Text = fmt.Sprintf("Share of the roof that it reaches. %s at %s FLOP/byte.", side, units.Float(ridge, 0))
+	return f
+}
+
+// RanksWait judges the belief that a collective is slow because one rank waits for another.
+// It needs the traces of two ranks; waiting that takes more than a fifth of the collective confirms it.
+func RanksWait(ws []Window, ref data.Ref) data.Finding {
+	f := data.Finding{ID: "waiting", Claim: "All-reduce is one rank waiting for the other.", Ref: ref}
+	known, late := 0, 0
+	_, at := where(ws, func(_ int, w Window) bool {
+		if len(w.WaitNs) == 0 {
+			return false
+		}
+		known++
+		if w.waited()*5 > w.Sum("allreduce") {
+			late++
+		}
+		return true
+	})
+	switch {
+	case known == 0:
+		f.Verdict, f.Text = data.Open, "It takes the traces of two ranks, and one was kept."
+	case late > 0:
+		f.Verdict, f.Where = data.Confirmed, at
+		f.Text = "With both ranks traced, this is how much of all-reduce time is waiting for the last rank."
+	default:
+		f.Verdict, f.Where = data.Rejected, at
+		f.Text = "With both ranks traced, this is how much of all-reduce time is waiting for the last rank; the rest is transfer."
+	}
+	if known > 0 && known < len(ws) {
+		f.Text += " Open where the trace of one rank was kept."
+	}
+	f.Values = values(ws, func(_ int, w Window) string {
+		if len(w.WaitNs) == 0 {
+			return "open"
+		}
+		return percent(units.Percent(w.waited(), w.Sum("allreduce"), 1))
+	})
+	return f
+}
+
+// waited is the waiting of the window's own rank.
+func (w Window) waited() int64 {
+	if w.Rank < len(w.WaitNs) {
+		return w.WaitNs[w.Rank]
+	}
+	return w.WaitNs[0]
+}

@@ -1,0 +1,42 @@
+package rules
+
+import (
+	"errors"
+
+	"github.com/rooflab/rooflab/data"
+	"github.com/rooflab/rooflab/trace/breakdown"
+)
+
+// NewWindow takes what the rules need from the analysis of one load. The report's first rank answers for the load;
+// further ranks give waiting and agreement.
+func NewWindow(streams int, report *breakdown.Report, ref data.Ref) (Window, error) {
+	if report == nil || len(report.Ranks) == 0 {
+		return Window{}, errors.New("a window needs the analysis of at least one rank")
+	}
+	r := report.Ranks[0]
+	w := Window{Streams: streams, Rank: r.Rank, Ranks: len(report.Ranks), WorldSize: r.WorldSize, Steps: r.StepCount(),
+		SpanNs: r.SpanNs, BusyNs: r.BusyNs, SummedNs: r.SummedNs, OverlapNs: r.OverlapNs, IdleNs: r.IdleNs,
+		Components: components(r.Components), KernelLaunches: r.Launches.Kernels, GraphLaunches: r.Launches.Graphs, Ref: ref}
+	for _, s := range r.StepTable {
+		w.PerStep = append(w.PerStep, StepCost{SpanNs: s.SpanNs, SummedNs: s.SummedNs, Components: components(s.Components)})
+	}
+	for _, k := range r.Kernels {
+		w.Kernels = append(w.Kernels, Kernel{Name: k.Name, Component: k.Component, N: k.N, Ns: k.Ns})
+	}
+	if c := report.Collectives; c != nil {
+		w.WaitNs, w.TransferNs = c.WaitNs, c.TransferNs
+	}
+	for _, o := range report.Ranks[1:] {
+		c := o.Component("allreduce")
+		w.OtherRanks = append(w.OtherRanks, Component{Name: c.Name, N: c.N, Ns: c.Ns})
+	}
+	return w, nil
+}
+
+func components(list []breakdown.Component) []Component {
+	var out []Component
+	for _, c := range list {
+		out = append(out, Component{Name: c.Name, N: c.N, Ns: c.Ns, OverlapNs: c.OverlapNs})
+	}
+	return out
+}

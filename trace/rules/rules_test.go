@@ -1,0 +1,131 @@
+package rules
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/rooflab/rooflab/data"
+)
+
+// windows are the totals of the recorded H200 campaign at C = 1, 64 and 256, made by another program.
+func windows(t *testing.T) []Window {
+	t.Helper()
+	b, err := os.ReadFile("testdata/windows.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ws []Window
+	if err := json.Unmarshal(b, &ws); err != nil {
+		t.Fatal(err)
+	}
+	return ws
+}
+
+func TestRowsOfALoadSumToItsGPUTime(t *testing.T) {
+	ws := windows(t)
+	ws[0].Components = append(ws[0].Components, Component{Name: "new.component", N: 1, Ns: 5})
+	ws[0].SummedNs, ws[0].OverlapNs = ws[0].SummedNs+5, ws[0].OverlapNs+5
+	b := Bottlenecks(ws)
+	for i, l := range b.Loads {
+		var sum int64
+		for _, r := range b.Rows {
+			sum += r.Ns[i]
+		}
+		if sum != l.SummedNs {
+			t.Errorf("%s: rows sum to %d, GPU time is %d", l.Label, sum, l.SummedNs)
+		}
+		if l.SummedNs-l.OverlapNs+l.IdleNs != l.SpanNs {
+			t.Errorf("%s: summed - overlap + idle is not the span", l.Label)
+		}
+	}
+	if b.Rows[0].Label != "All-reduce" || b.Rows[1].Label != "Expert GEMMs" || b.Rows[len(b.Rows)-1].Label != "Not recognised" {
+		t.Errorf("order: %v", b.Rows)
+	}
+}
+
+func TestHeadlineNamesLeaderRatioAndWhereItChanges(t *testing.T) {
+	ws := windows(t)
+	got := strings.ReplaceAll(Headline(Bottlenecks(ws)), "\u00a0", " ")
+	want := "At 256 streams all-reduce takes 56.3 % of GPU time, twice the expert GEMMs (27.5 %); at 64 streams the expert GEMMs still led, 45.5 to 35.0 %"
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if got := Headline(Bottlenecks(ws[2:])); strings.Contains(got, "leads at every") || strings.Contains(got, "still led") {
+		t.Errorf("one load has no history: %s", got)
+	}
+	if got := Headline(Bottlenecks(nil)); got != "Nothing was measured yet" {
+		t.Error(got)
+	}
+}
+
+func TestHowSureCountsStepsAndNamesTheCostOfProfiling(t *testing.T) {
+	got := strings.ReplaceAll(HowSure(windows(t), "allreduce", "moe.experts").Text, "\u00a0", " ")
+	for _, want := range []string{"27, 10 and 5 steps at C = 1, 64 and 256", "At C = 64 another rank agrees within 0.3 %", "3.6, 1.3 and 3.4 % longer"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing in %q", want, got)
+		}
+	}
+}
+
+func TestBeliefsAreJudgedByTheNumbers(t *testing.T) {
+	ws := windows(t)
+	base := data.Baseline{Model: "GLM-5"}
+	casts := data.BaselineShare{Component: "cast_copy", Label: "Dtype casts", LowPct: 69, HighPct: 69, Kernel: "unrolled_elementwise_kernel"}
+	ar := data.BaselineShare{Component: "allreduce", Label: "All-reduce", LowPct: 5, HighPct: 8}
+	for _, c := range []struct {
+		f               data.Finding
+		verdict, values string
+	}{
+		{StillTheGEMMs(ws, data.Ref{}), "✕ Rejected at C = 256", "46.9 %, 53.8 %, 31.7 %"},
+		{LikeBaseline(base, casts, ws, data.Ref{}), "✕ Rejected", "5.4 %, 1.4 %, 0.9 %"},
+		{LikeBaseline(base, ar, ws, data.Ref{}), "✕ Rejected", "19.3 %, 35.0 %, 56.3 %"},
+		{LikeBaseline(base, data.BaselineShare{Component: "allreduce", Label: "x", LowPct: 30, HighPct: 40}, ws, data.Ref{}), "✓ Confirmed at C = 64", "19.3 %, 35.0 %, 56.3 %"},
+		{Setting("ll", "c", "a", ws, []Alternative{{18569, 18522}, {113466, 66701}, {419692, 159304}}, data.Ref{}), "✕ Rejected at C = 64 and 256", "1.00×, 1.70×, 2.63×"},
+		{Setting("ll", "c", "a", ws, make([]Alternative, 3), data.Ref{}), "○ Open", "open, open, open"},
+		{MemoryBound("m", "c", ws, []RoofPoint{{3.5, 25.2}, {6.4, 62.4}, {18, 56.6}}, 177, data.Ref{}), "✓ Confirmed", "25 %, 62 %, 57 %"},
+		{RanksWait(ws, data.Ref{}), "✕ Rejected at C = 64", "open, 1.1 %, open"},
+		{RanksWait(ws[:1], data.Ref{}), "○ Open", "open"},
+	} {
+		var vals []string
+		for _, v := range c.f.Values {
+			vals = append(vals, strings.ReplaceAll(v.Text, "\u00a0", " "))
+		}
+		if got := c.f.VerdictWord(); got != c.verdict || strings.Join(vals, ", ") != c.values {
+			t.Errorf("%s: got %s (%s), want %s (%s)", c.f.ID, got, strings.Join(vals, ", "), c.verdict, c.values)
+		}
+		if c.f.Text == "" || c.f.Claim == "" {
+			t.Errorf("%s: no text", c.f.ID)
+		}
+	}
+}
+
+func TestTiersAreBoundedByAmdahl(t *testing.T) {
+	ws := windows(t)
+	alts := []Alternative{{18569, 18522}, {113466, 66701}, {419692, 159304}}
+	nccl := Saving{Kind: "Tier 0, configuration", Change: "Let NCCL choose", Components: []string{"allreduce"}, Ns: FromRatio(ws, "allreduce", alts)}
+	floor := Floor{Label: "Expert GEMMs", Components: []string{"moe.experts"}, Ns: []int64{350e3, 12.4e6, 0}}
+	marlin := Saving{Kind: "Tier 3", Change: "at the floor", Components: floor.Components, Ns: ToFloor(ws, floor)}
+	tiers := Together(Tiers(ws, []Saving{nccl, marlin}), ws, "both", "", nccl, marlin)
+	var got []string
+	for _, it := range tiers.Items {
+		for _, g := range it.Gains {
+			got = append(got, g.Factor()+g.Bound())
+		}
+	}
+	want := "1.00≤ 1.21 1.16≤ 1.52 1.53≤ 2.27 1.12≤ 1.16 1.20≤ 1.81 open≤ 1.38 1.12 1.45 open"
+	if strings.Join(got, " ") != want {
+		t.Errorf("got  %s\nwant %s", strings.Join(got, " "), want)
+	}
+	for _, it := range tiers.Items {
+		for _, g := range it.Gains {
+			if g.FloorNs > 0 && g.AfterNs > 0 && g.AfterNs < g.FloorNs {
+				t.Errorf("%s promises more than its bound: %+v", it.Change, g)
+			}
+		}
+	}
+	if text := WhatItCouldBring(tiers).Text; !strings.Contains(text, "C = 256: 107.7 to 70.4 ms a step, 1.53×") || !strings.Contains(text, "C = 1: nothing") || !strings.Contains(text, "more than 2.27×") {
+		t.Error(text)
+	}
+}

@@ -1,0 +1,168 @@
+package rules
+
+import (
+	"fmt"
+
+	"github.com/rooflab/rooflab/data"
+	"github.com/rooflab/rooflab/internal/units"
+)
+
+// Floor is the shortest time that measured ceilings or a measured alternative allow for some components, per step.
+type Floor struct {
+	Label      string   `json:"label"`
+	Components []string `json:"components"`
+	Ns         []int64  `json:"ns"`  // one a load; 0 = no floor is known
+	Why        string   `json:"why"` // how the floor was made
+}
+
+// Floors makes the table of distances: measured time divided by the floor.
+func Floors(ws []Window, floors []Floor) data.Table {
+	t := data.Table{ID: "floors", Title: "Distance to the floor: measured time ÷ shortest time that this GPU or path allows",
+		Columns: []data.Column{{Head: "Component"}}}
+	if len(ws) == 0 {
+		return t
+	}
+	last := len(ws) - 1
+	t.Columns = append(t.Columns, data.Column{Head: "floor at " + ws[last].Label(), Unit: "ms", Numeric: true})
+	for _, w := range ws {
+		t.Columns = append(t.Columns, data.Column{Head: w.Label(), Unit: "×", Numeric: true})
+	}
+	for _, f := range floors {
+		row := data.Row{Cells: []string{f.Label, openIfZero(f.Ns[last], units.Ms(f.Ns[last], 2))}, Component: f.Components[0], Note: f.Why}
+		for i, w := range ws {
+			row.Cells = append(row.Cells, openIfZero(f.Ns[i], units.Ratio(w.PerStepNs(f.Components...), f.Ns[i], 1)))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	t.Note = "A floor counts what must be read, computed or exchanged. Below 1: the work is quicker inside the server than the measurement that made the floor."
+	return t
+}
+
+func openIfZero(v int64, text string) string {
+	if v == 0 {
+		return "open"
+	}
+	return text
+}
+
+// Saving is a change and how much of a step it would save at each load.
+type Saving struct {
+	Kind       string // "Tier 0, configuration"
+	Change     string
+	Detail     string   // effort; what would have to be true; how to test it
+	Components []string // what the change works on; the bound is a step without them
+	Ns         []int64  // saved per step, one a load; negative = not measured
+	Ref        data.Ref
+}
+
+// Tiers makes the decision table. The bound of a tier is Amdahl's: the step if its components cost nothing.
+func Tiers(ws []Window, savings []Saving) data.Tiers {
+	t := data.Tiers{Heading: "What to do, and what it can bring at most", Loads: labels(ws),
+		Note: "How many times faster a step could get. Filled: if the measured alternative holds. Outline and ≤: if the component cost nothing (Amdahl), the bound for any work on it."}
+	for _, s := range savings {
+		tier := data.Tier{Kind: s.Kind, Change: s.Change, Detail: s.Detail, Ref: s.Ref}
+		for i, w := range ws {
+			tier.Gains = append(tier.Gains, s.gain(i, w))
+		}
+		t.Items = append(t.Items, tier)
+	}
+	return t
+}
+
+func (s Saving) gain(i int, w Window) data.Gain {
+	g := data.Gain{StepNs: w.StepNs()}
+	if len(s.Components) > 0 {
+		g.FloorNs = w.StepNs() - w.PerStepNs(s.Components...)
+	}
+	if s.Ns[i] >= 0 {
+		g.AfterNs = w.StepNs() - s.Ns[i]
+	}
+	return g
+}
+
+// Together adds a sum row: the savings of several tiers taken once each. Tiers that exclude each other must not be given together.
+func Together(t data.Tiers, ws []Window, change, detail string, savings ...Saving) data.Tiers {
+	tier := data.Tier{Change: change, Detail: detail, Total: true}
+	for i, w := range ws {
+		g := data.Gain{StepNs: w.StepNs(), AfterNs: w.StepNs()}
+		for _, s := range savings {
+			if s.Ns[i] < 0 {
+				g.AfterNs = 0
+				break
+			}
+			g.AfterNs -= s.Ns[i]
+		}
+		tier.Gains = append(tier.Gains, g)
+	}
+	t.Items = append(t.Items, tier)
+	return t
+}
+
+// FromRatio turns a measured alternative into savings: the component's time shrinks as the call did when measured alone.
+// An alternative that is slower saves nothing; one that was not measured stays open (-1).
+func FromRatio(ws []Window, component string, alts []Alternative) []int64 {
+	var out []int64
+	for i, w := range ws {
+		a := alts[i]
+		switch {
+		case a.ServedNs == 0 || a.OtherNs == 0:
+			out = append(out, -1)
+		case a.OtherNs >= a.ServedNs:
+			out = append(out, 0)
+		default:
+			ns := w.PerStepNs(component)
+			out = append(out, ns-ns*a.OtherNs/a.ServedNs)
+		}
+	}
+	return out
+}
+
+// ToFloor turns a floor into savings: the components get as quick as the floor. No known floor stays open (-1).
+func ToFloor(ws []Window, f Floor) []int64 {
+	var out []int64
+	for i, w := range ws {
+		switch {
+		case f.Ns[i] == 0:
+			out = append(out, -1)
+		default:
+			out = append(out, max(0, w.PerStepNs(f.Components...)-f.Ns[i]))
+		}
+	}
+	return out
+}
+
+// All turns components into savings: they go away. With it the bound and the alternative are the same.
+func All(ws []Window, components ...string) []int64 {
+	var out []int64
+	for _, w := range ws {
+		out = append(out, w.PerStepNs(components...))
+	}
+	return out
+}
+
+// WhatItCouldBring puts the first tier into words, highest load first.
+func WhatItCouldBring(t data.Tiers) data.Fact {
+	f := data.Fact{Head: "What it could bring"}
+	if len(t.Items) == 0 {
+		f.Text = "Nothing was measured that would tell."
+		return f
+	}
+	gains := t.Items[0].Gains
+	for i := len(gains) - 1; i >= 0; i-- {
+		g := gains[i]
+		switch {
+		case g.AfterNs == 0:
+			f.Text += fmt.Sprintf("%s: open. ", t.Loads[i])
+		case g.StepNs*1000 < g.AfterNs*1005:
+			f.Text += fmt.Sprintf("%s: nothing. ", t.Loads[i])
+		case i == len(gains)-1:
+			f.Text += fmt.Sprintf("%s: %s to %s ms a step, %s×. ", t.Loads[i], units.Ms(g.StepNs, 1), units.Ms(g.AfterNs, 1), g.Factor())
+		default:
+			f.Text += fmt.Sprintf("%s: %s×. ", t.Loads[i], g.Factor())
+		}
+	}
+	if g := gains[len(gains)-1]; g.FloorNs > 0 {
+		f.Text += fmt.Sprintf("No work on this component alone can bring more than %s×.", units.Ratio(g.StepNs, g.FloorNs, 2))
+	}
+	return f
+}
