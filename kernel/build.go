@@ -14,7 +14,8 @@ import (
 
 const (
 	engineModule = "github.com/gopherdata/gophernotes"
-	bindingsFile = "zz_rooflab.go"
+	frontFolder  = "internal/gophernotes" // our part of the program, below the checkout
+	bindingsFile = "bindings.go"
 	binaryName   = "rooflab-gophernotes"
 	stampName    = "rooflab.stamp"
 )
@@ -88,7 +89,8 @@ func (b *build) run(ctx context.Context) (stamp string, err error) {
 	return stamp, writeFile(filepath.Join(b.dir, stampName), []byte(stamp), 0o644)
 }
 
-// copyEngine puts the engine's own files into the build folder and removes those of an earlier version.
+// copyEngine puts the sources of the program into the build folder, gophernotes' own without its main.go and ours,
+// and removes those of an earlier version.
 func (b *build) copyEngine(ctx context.Context) error {
 	out, err := goOutput(ctx, b.source, "mod", "download", "-json", engineModule)
 	if err != nil {
@@ -102,14 +104,18 @@ func (b *build) copyEngine(ctx context.Context) error {
 		return fmt.Errorf("get the sources of gophernotes: %s", module.Error)
 	}
 	fmt.Fprintf(b.progress, "copy gophernotes %s\n", module.Version)
-	names, err := goFiles(module.Dir)
-	if err != nil {
-		return err
+	files := map[string]string{}
+	for _, dir := range []string{module.Dir, filepath.Join(b.source, frontFolder)} {
+		names, err := goFiles(dir)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			files[name] = filepath.Join(dir, name) // our main.go takes the place of gophernotes'
+		}
 	}
-	keep := map[string]bool{bindingsFile: true}
-	for _, name := range names {
-		keep[name] = true
-		text, err := os.ReadFile(filepath.Join(module.Dir, name))
+	for name, from := range files {
+		text, err := os.ReadFile(from)
 		if err != nil {
 			return fmt.Errorf("copy gophernotes: %w", err)
 		}
@@ -122,7 +128,7 @@ func (b *build) copyEngine(ctx context.Context) error {
 		return err
 	}
 	for _, name := range old {
-		if !keep[name] {
+		if _, ok := files[name]; !ok && name != bindingsFile {
 			if err := os.Remove(filepath.Join(b.dir, name)); err != nil {
 				return fmt.Errorf("remove a file of an earlier build: %w", err)
 			}
@@ -168,7 +174,7 @@ func (b *build) writeModule() error {
 func (b *build) compile(ctx context.Context) error {
 	fmt.Fprintln(b.progress, "compile the engine (a minute or two the first time)")
 	next := b.binary() + ".next"
-	args := []string{"build", "-trimpath", "-ldflags=-s -w", "-o", next}
+	args := []string{"build", "-tags", "gophernotes", "-trimpath", "-ldflags=-s -w", "-o", next}
 	dir, target := b.source, "./_build/gophernotes"
 	if b.outside {
 		dir, target = b.dir, "."

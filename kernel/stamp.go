@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// inputs are the packages of the checkout that decide, with what they import, what an engine does.
-var inputs = []string{"./internal/bindgen", "./kernel/serve", "./charts/svg"}
+// inputs are the packages of the checkout that decide, with those that cells may import, what an engine does.
+var inputs = []string{"./internal/bindgen", "./" + frontFolder}
 
 // sourceStamp is a digest of everything the engine is built from: Go version and settings, module versions, and the
 // files of the packages that are bound, that draw charts and that write the bindings.
@@ -34,7 +34,7 @@ func sourceStamp(ctx context.Context, source string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	env, err := goOutput(ctx, source, "env", "GOVERSION", "GOOS", "GOARCH", "GOFLAGS", "CGO_ENABLED", "GOEXPERIMENT")
+	env, err := goOutput(ctx, source, "env", "GOVERSION", "GOOS", "GOARCH", "CGO_ENABLED", "GOEXPERIMENT")
 	if err != nil {
 		return "", err
 	}
@@ -54,7 +54,7 @@ func sourceStamp(ctx context.Context, source string) (string, error) {
 // packageFiles lists the files of the module's packages behind the patterns, with those they import, relative to
 // the module. A pattern may name nothing.
 func packageFiles(ctx context.Context, source string, patterns []string) ([]string, error) {
-	out, err := goOutput(ctx, source, append([]string{"list", "-e", "-deps", "-json=Dir,GoFiles,EmbedFiles,Module"}, patterns...)...)
+	out, err := goOutput(ctx, source, append([]string{"list", "-e", "-deps", "-tags", "gophernotes", "-json=Dir,GoFiles,EmbedFiles,Module"}, patterns...)...)
 	if err != nil {
 		return nil, fmt.Errorf("list the packages that cells may import: %w", err)
 	}

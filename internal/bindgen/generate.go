@@ -17,15 +17,11 @@ func Generate(dir string, patterns []string) (src []byte, skipped []string, err 
 	if err != nil {
 		return nil, nil, err
 	}
-	svg, err := find(dir, svgPackage)
-	if err != nil {
-		return nil, nil, err
-	}
 	g := &generator{aliases: map[string]string{}}
 	for _, p := range pkgs {
 		g.bind(p)
 	}
-	src, err = format.Source(g.file(svg))
+	src, err = format.Source(g.file())
 	if err != nil {
 		return nil, nil, fmt.Errorf("format the bindings: %w", err)
 	}
@@ -190,8 +186,8 @@ func promoted(t *types.Named) []string {
 	return names
 }
 
-// file puts the parts together. svg is the import path of the package that draws charts, or "".
-func (g *generator) file(svg string) []byte {
+// file puts the parts together.
+func (g *generator) file() []byte {
 	var paths []string
 	for path := range g.aliases {
 		paths = append(paths, path)
@@ -204,12 +200,6 @@ func (g *generator) file(svg string) []byte {
 	for _, path := range paths {
 		fmt.Fprintf(&b, "%s %q\n", g.aliases[path], path)
 	}
-	if svg != "" {
-		fmt.Fprintf(&b, "\"fmt\"\ncharts_svg %q\n", svg)
-	}
-	fmt.Fprintf(&b, ")\n\nfunc init() {\n%s}\n\n%s%s", g.entries.Bytes(), g.proxies.Bytes(), repairs)
-	if svg != "" {
-		b.WriteString(pictures)
-	}
+	fmt.Fprintf(&b, ")\n\nfunc init() {\n%s}\n\n%s", g.entries.Bytes(), g.proxies.Bytes())
 	return b.Bytes()
 }

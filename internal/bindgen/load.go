@@ -14,9 +14,6 @@ import (
 	"strings"
 )
 
-// svgPackage draws the pictures of charts. When the module has it, the kernel adds them to what a chart displays.
-const svgPackage = "./charts/svg"
-
 // listedPackage is what `go list` says about one package.
 type listedPackage struct {
 	ImportPath string
@@ -73,15 +70,6 @@ func load(dir string, patterns []string) ([]*types.Package, error) {
 		pkgs = append(pkgs, pkg)
 	}
 	return pkgs, nil
-}
-
-// find returns the import path of the package in a folder, or "" when there is none.
-func find(dir, folder string) (string, error) {
-	pkgs, err := goList(dir, "-e", "-json=ImportPath,Name,GoFiles", folder)
-	if err != nil || len(pkgs) == 0 || len(pkgs[0].GoFiles) == 0 {
-		return "", err
-	}
-	return pkgs[0].ImportPath, nil
 }
 
 func goList(dir string, args ...string) ([]listedPackage, error) {

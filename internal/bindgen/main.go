@@ -1,5 +1,5 @@
-// Command bindgen writes the one Go file that turns the gophernotes sources into the rooflab kernel: bindings
-// through which notebook cells call our packages (packages.txt), and repairs of gophernotes itself.
+// Command bindgen writes the Go file through which notebook cells call compiled packages: the tables of functions,
+// values and types that the gomacro interpreter looks names up in (packages.txt says for which packages).
 //
 //	bindgen -o FILE [-skipped] [PATTERN...]
 //

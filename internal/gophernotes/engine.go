@@ -1,0 +1,186 @@
+//go:build gophernotes
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/token"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	interp "github.com/cosmos72/gomacro/fast"
+	"github.com/cosmos72/gomacro/gls"
+	"github.com/cosmos72/gomacro/imports"
+	"github.com/cosmos72/gomacro/xreflect"
+
+	"github.com/rooflab/rooflab/kernel/serve"
+)
+
+// engine is gophernotes' interpreter as package serve wants it.
+type engine struct {
+	kernel Kernel
+
+	mu      sync.Mutex
+	running bool
+	stale   bool // an interrupt may have come too late for its cell
+}
+
+func newEngine(server *serve.Server) *engine {
+	ir := interp.New()
+	ir.Comp.Stdout, ir.Comp.Stderr = io.Discard, io.Discard // gomacro's own warnings
+	e := &engine{kernel: Kernel{ir: ir, display: importPackage(ir, "display", "display")}}
+	e.kernel.initRenderers()
+	ir.DeclVar("Display", nil, func(d Data) error {
+		return server.Display(serve.Bundle{Data: d.Data, Metadata: d.Metadata})
+	})
+	return e
+}
+
+func (e *engine) Info() serve.Info {
+	return serve.Info{
+		Name: "gophernotes", Version: Version, LanguageVersion: strings.TrimPrefix(runtime.Version(), "go"),
+		Banner: "Go (gophernotes, an interpreter) with rooflab's packages",
+	}
+}
+
+func (e *engine) Run(code string) (serve.Bundle, error) {
+	e.begin()
+	defer e.end()
+	nodes := e.parse(code)
+	if err := bound(nodes); err != nil {
+		return serve.Bundle{}, err
+	}
+	vals, types, err := doEval(e.kernel.ir, OutErr{os.Stdout, os.Stderr}, code)
+	if err != nil {
+		return serve.Bundle{}, readable(err)
+	}
+	vals, types = wanted(nodes, vals, types)
+	d := e.kernel.autoRenderResults(vals, types)
+	if d.Data != nil && d.Data[MIMETypeText] == nil {
+		d.Data[MIMETypeText] = fmt.Sprint(vals...)
+	}
+	return serve.Bundle{Data: d.Data, Metadata: d.Metadata}, nil
+}
+
+// begin starts a cell. An interrupt that came after the end of the last one is used up first.
+func (e *engine) begin() {
+	e.mu.Lock()
+	stale := e.stale
+	e.mu.Unlock()
+	if stale {
+		doEval(e.kernel.ir, OutErr{io.Discard, io.Discard}, "0")
+	}
+	e.mu.Lock()
+	e.running, e.stale = true, false
+	e.mu.Unlock()
+	interrupts.begin(gls.GoID())
+}
+
+func (e *engine) end() {
+	e.mu.Lock()
+	e.running = false
+	e.mu.Unlock()
+}
+
+// Interrupt stops interpreted code at its next statement, and compiled code that waits for a context or sleeps.
+func (e *engine) Interrupt() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.running {
+		e.stale = true
+		e.kernel.ir.Interrupt(os.Interrupt)
+		interrupts.raise()
+	}
+}
+
+// parse returns the cell's syntax tree, or nil when the cell does not parse: evaluating it then says why.
+func (e *engine) parse(code string) (nodes []ast.Node) {
+	defer func() {
+		if recover() != nil {
+			nodes = nil
+		}
+	}()
+	if code := strings.TrimSpace(code); code == "" || code[0] == '%' || code[0] == '$' {
+		return nil // gophernotes' own commands
+	}
+	e.kernel.ir.Comp.Line = 0
+	return e.kernel.ir.Comp.ParseBytes([]byte(code))
+}
+
+// bound returns an error when a cell imports what this binary does not hold. The interpreter would try to download
+// and load it, which cannot work in a binary without symbols.
+func bound(nodes []ast.Node) error {
+	for _, n := range nodes {
+		decl, ok := n.(*ast.GenDecl)
+		if !ok || decl.Tok != token.IMPORT {
+			continue
+		}
+		for _, spec := range decl.Specs {
+			path, err := strconv.Unquote(spec.(*ast.ImportSpec).Path.Value)
+			if err != nil {
+				continue
+			}
+			if _, ok := imports.Packages[path]; !ok {
+				return fmt.Errorf("import %q: cells can import most of the standard library and rooflab's packages; "+
+					"this one is not in the kernel, or has generic functions only", path)
+			}
+		}
+	}
+	return nil
+}
+
+// wanted drops values that Go would not show: the counts that printing returns, and the second value of a map
+// index, a type assertion or a receive.
+func wanted(nodes []ast.Node, vals []any, types []xreflect.Type) ([]any, []xreflect.Type) {
+	if len(nodes) == 0 || len(vals) != 2 {
+		return vals, types
+	}
+	last := nodes[len(nodes)-1]
+	if stmt, ok := last.(*ast.ExprStmt); ok {
+		last = stmt.X
+	}
+	switch last := last.(type) {
+	case *ast.CallExpr:
+		if f, ok := last.Fun.(*ast.SelectorExpr); ok && isPrint(f) {
+			return nil, nil
+		}
+	case *ast.IndexExpr, *ast.TypeAssertExpr, *ast.UnaryExpr:
+		return vals[:1], types[:1]
+	}
+	return vals, types
+}
+
+func isPrint(f *ast.SelectorExpr) bool {
+	pkg, ok := f.X.(*ast.Ident)
+	return ok && pkg.Name == "fmt" &&
+		slices.Contains([]string{"Print", "Println", "Printf", "Fprint", "Fprintln", "Fprintf"}, f.Sel.Name)
+}
+
+// readable takes the interpreter's own words out of an error.
+func readable(err error) error {
+	text := err.Error()
+	if strings.Contains(text, "// signal: interrupt") {
+		return errors.New("interrupted")
+	}
+	return errors.New(strings.ReplaceAll(text, "repl.go:", "cell:"))
+}
+
+func (e *engine) Complete(code string, cursor int) ([]string, int) {
+	line := strings.LastIndexByte(code[:cursor], '\n') + 1
+	head, matches, _ := e.kernel.ir.CompleteWords(code[line:cursor], cursor-line)
+	if len(matches) == 0 {
+		return nil, cursor
+	}
+	return matches, line + len(head) - len(interp.TailIdentifier(head))
+}
+
+func (e *engine) State(code string) (string, string) {
+	return checkComplete(code, e.kernel.ir)
+}
