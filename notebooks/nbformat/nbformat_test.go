@@ -372,7 +372,7 @@ nbformat.write(nb, out)
 
 func FuzzParse(f *testing.F) {
 	for _, file := range samples(f) {
-		if data, err := os.ReadFile(file); err == nil && len(data) < 20_000 {
+		if data, err := os.ReadFile(file); err == nil && len(data) < 4_000 {
 			f.Add(data)
 		}
 	}

@@ -164,10 +164,8 @@ func (r *reader) cell(n int, raw json.RawMessage) (Cell, json.RawMessage, bool) 
 		c.Source = r.text(where, "source", m)
 		c.Attachments = r.attachments(where, m)
 		known = append(known, "source", "attachments")
-	default: // of a later version: kept as it is, in Extra
-		if m["source"] != nil {
-			c.Source = r.text(where, "source", m)
-		}
+	default: // of a later version: kept as it is, in Extra, right or wrong
+		c.Source = new(reader).text(where, "source", m)
 	}
 	c.Extra = without(m, known...)
 	return c, given, true
