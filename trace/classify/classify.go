@@ -66,6 +66,15 @@ func Name(name string) (component, part string) {
 	return rules().match(name, function(name), BlockAny, false)
 }
 
+// Collective says whether a component is communication between ranks.
+func Collective(component string) bool {
+	switch component {
+	case AllReduce, "allgather", "reduce_scatter", "all_to_all", "p2p":
+		return true
+	}
+	return false
+}
+
 // Run classifies all GPU events of a rank.
 func Run(r *trace.Rank) *Result {
 	c := &run{rank: r, rules: rules(), labels: map[labelKey]label{}}
@@ -107,12 +116,7 @@ func (c *run) describe(name string) nameInfo {
 	f := function(name)
 	comp, part := c.rules.match(name, f, BlockAny, false)
 	n := nameInfo{function: f, component: comp}
-	switch comp {
-	case "reduce_scatter", "allgather", "all_to_all", AllReduce, "p2p":
-		n.collective = true
-	case "norm":
-		n.norm = true
-	}
+	n.collective, n.norm = Collective(comp), comp == "norm"
 	n.gemm = comp == Unknown && part == "gemm" || comp == "moe.router"
 	n.splitK = splitKTail(f)
 	n.activation = !n.norm && c.rules.activation.MatchString(f)

@@ -50,7 +50,8 @@ func cutTemplate(name string) (head, args string) {
 	return strings.TrimSpace(b.String()), args
 }
 
-// namesIn returns the first n names that have template arguments of their own, from outside to inside.
+// namesIn returns the first n names in args that have template arguments of their own, from outside to inside;
+// without any, the first argument.
 func namesIn(args string, n int) string {
 	var names []string
 	start := 0
@@ -63,10 +64,13 @@ func namesIn(args string, n int) string {
 				return strings.Join(names, " ")
 			}
 		case ',', '(', ')', '>', ' ':
+			if len(names) == 0 && args[i] == '>' {
+				return strings.TrimSpace(args[start:i])
+			}
 			start = i + 1
 		}
 	}
-	return strings.Join(append(names, strings.TrimSpace(args[start:])), " ")
+	return strings.Join(names, " ")
 }
 
 // mangled returns the identifiers of a mangled name: those of the function, or the first ones of all for a wrapper.

@@ -30,8 +30,9 @@ func TestFunctionPartOfName(t *testing.T) {
 	for name, want := range map[string]string{
 		"std::enable_if<(((8)>(0)))&&vllm::_typeConvert<c10::BFloat16>::exists, void>::type vllm::fused_add_rms_norm_kernel<c10::BFloat16, 8>(c10::BFloat16*)": "vllm::fused_add_rms_norm_kernel",
 		"void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*)":                                                            "multimem_all_reduce_kernel",
-		"void cutlass::device_kernel<flash::FlashAttnFwdCombine<cute::tuple<int> > >(int)":                                                                     "cutlass::device_kernel flash::FlashAttnFwdCombine cute::tuple int",
-		"_ZN5aiter24add_rmsnorm_quant_kernelIDF16bLi256EEEvPT0_": "aiter::add_rmsnorm_quant_kernel",
+		"void cutlass::device_kernel<flash::FlashAttnFwdCombine<cute::tuple<int> > >(int)":                                                                     "cutlass::device_kernel flash::FlashAttnFwdCombine cute::tuple",
+		"void cutlass::device_kernel<Gemm>(Gemm::Params)":                                                                                                      "cutlass::device_kernel Gemm",
+		"_ZN5aiter24add_rmsnorm_quant_kernelIDF16bLi256EEEvPT0_":                                                                                               "aiter::add_rmsnorm_quant_kernel",
 		"_ZN1aI":               "a",
 		"_Z9":                  "",
 		"<<<":                  "",

@@ -1,0 +1,178 @@
+// Package analyze reads trace files and composes readers, classification and breakdown: one call from files to a report.
+// It does not find files, name ranks or judge figures.
+package analyze
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/rooflab/rooflab/trace"
+	"github.com/rooflab/rooflab/trace/breakdown"
+	"github.com/rooflab/rooflab/trace/classify"
+	"github.com/rooflab/rooflab/trace/kineto"
+)
+
+// file is one trace on its way to a report.
+type file struct {
+	path string
+	rank *trace.Rank
+	cls  *classify.Result
+	out  breakdown.Rank
+	err  error
+}
+
+// Ranks reads the files at once and returns their ranks in the order given. A *kineto.TruncatedError comes with the ranks.
+func Ranks(paths ...string) ([]*trace.Rank, error) {
+	files, err := read(paths, func(*file) {})
+	if files == nil {
+		return nil, err
+	}
+	ranks := make([]*trace.Rank, len(files))
+	for i, f := range files {
+		ranks[i] = f.rank
+	}
+	return ranks, err
+}
+
+// Files analyses one or several traces: the ranks of one run, or several loads. Ranks are ordered by load, then rank.
+// Two files of one rank are refused unless their steps differ in size (then they are two loads).
+// A *kineto.TruncatedError comes with a report of what could be read; with any other error the report is nil.
+func Files(paths ...string) (*breakdown.Report, error) {
+	files, err := read(paths, func(f *file) {
+		f.cls = classify.Run(f.rank)
+		f.out = breakdown.Of(f.rank, f.cls)
+	})
+	if files == nil {
+		return nil, err
+	}
+	runs, dup := split(files)
+	if dup != nil {
+		return nil, dup
+	}
+	report := &breakdown.Report{Schema: 1}
+	for _, run := range runs {
+		first := len(report.Ranks)
+		for _, f := range run {
+			report.Ranks = append(report.Ranks, f.out)
+		}
+		if len(run) > 1 {
+			c := match(run, first)
+			if report.Collectives == nil {
+				report.Collectives = c
+			} else {
+				report.More = append(report.More, *c)
+			}
+		}
+	}
+	return report, err
+}
+
+// read reads all files, two at a time on two cores, and runs next on each. files is nil when one cannot be used at all.
+func read(paths []string, next func(*file)) (files []*file, err error) {
+	if len(paths) == 0 {
+		return nil, errors.New("analyze: no files given; expected one or more traces (.json or .json.gz)")
+	}
+	files = make([]*file, len(paths))
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i, path := range paths {
+		files[i] = &file{path: path}
+		wg.Add(1)
+		go func(f *file) {
+			defer wg.Done()
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			f.load(next)
+		}(files[i])
+	}
+	wg.Wait()
+	for _, f := range files {
+		var cut *kineto.TruncatedError
+		switch {
+		case f.err == nil:
+		case errors.As(f.err, &cut) && len(f.rank.Kernels) > 0:
+			err = errors.Join(err, f.err)
+		default:
+			return nil, f.err
+		}
+	}
+	return files, err
+}
+
+// load reads one file. A panic becomes its error: a goroutine's panic would end a notebook's kernel.
+func (f *file) load(next func(*file)) {
+	defer func() {
+		if p := recover(); p != nil {
+			f.err = fmt.Errorf("read %s: internal error: %v; please report it with the file", f.path, p)
+		}
+	}()
+	if f.rank, f.err = kineto.ReadFile(f.path); f.rank != nil && len(f.rank.Kernels) > 0 {
+		next(f)
+	}
+}
+
+// split makes runs: all files are one run when their ranks differ; else the files of each load are one.
+func split(files []*file) ([][]*file, error) {
+	sorted := slices.Clone(files)
+	if distinct(files) == nil {
+		slices.SortStableFunc(sorted, func(a, b *file) int { return cmp.Compare(a.rank.Rank, b.rank.Rank) })
+		return [][]*file{sorted}, nil
+	}
+	slices.SortStableFunc(sorted, func(a, b *file) int {
+		x, y := load(a), load(b)
+		return cmp.Or(cmp.Compare(x.ContextTokens, y.ContextTokens), cmp.Compare(x.GenerationTokens, y.GenerationTokens), cmp.Compare(a.rank.Rank, b.rank.Rank))
+	})
+	var runs [][]*file
+	for i, f := range sorted {
+		if i == 0 || load(sorted[i-1]) != load(f) {
+			runs = append(runs, nil)
+		}
+		runs[len(runs)-1] = append(runs[len(runs)-1], f)
+	}
+	for _, run := range runs {
+		if err := distinct(run); err != nil {
+			return nil, err
+		}
+	}
+	return runs, nil
+}
+
+// load is the kind and size of most steps.
+func load(f *file) breakdown.StepGroup {
+	if len(f.out.Steps) == 0 {
+		return breakdown.StepGroup{}
+	}
+	g := f.out.Steps[0]
+	g.N, g.Partial = 0, 0
+	return g
+}
+
+func distinct(files []*file) error {
+	seen := map[int]string{}
+	for _, f := range files {
+		if other, ok := seen[f.rank.Rank]; ok {
+			return fmt.Errorf("analyze: %s and %s are both rank %d at the same load (%s); give one file a rank, and compare two runs with rooflab compare", other, f.path, f.rank.Rank, f.out.Load())
+		}
+		seen[f.rank.Rank] = f.path
+	}
+	return nil
+}
+
+// match splits the all-reduces of a run; first is the place of its first rank in the report.
+func match(run []*file, first int) *breakdown.Collectives {
+	var ranks []*trace.Rank
+	var cls []*classify.Result
+	for _, f := range run {
+		ranks = append(ranks, f.rank)
+		cls = append(cls, f.cls)
+	}
+	c, _ := breakdown.Match(ranks, cls) // two ranks or more: no error
+	for i := range c.Ranks {
+		c.Ranks[i] += first
+	}
+	return c
+}
