@@ -1,0 +1,188 @@
+// Package figures makes the standard figures of a campaign from measured windows, layers and roofline points.
+// It does not measure, and it adds no figure of its own to those of package charts.
+package figures
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/rooflab/rooflab/charts"
+	"github.com/rooflab/rooflab/data"
+	"github.com/rooflab/rooflab/internal/units"
+	"github.com/rooflab/rooflab/trace/breakdown"
+	"github.com/rooflab/rooflab/trace/roofline"
+	"github.com/rooflab/rooflab/trace/rules"
+)
+
+// Shares draws the share of components in the GPU time over loads, with the lowest and highest step.
+func Shares(fig charts.Figure, ws []rules.Window, components ...string) (charts.Chart, error) {
+	s := charts.Shares{Figure: fig, Base: "GPU time", XLabel: "C, streams decoding at the same time"}
+	for _, w := range ws {
+		s.Loads = append(s.Loads, w.Label())
+	}
+	for _, c := range components {
+		line := charts.ShareLine{Component: c}
+		for _, w := range ws {
+			low, high := w.StepShares(c)
+			line.Points = append(line.Points, charts.SharePoint{PartNs: w.Sum(c), WholeNs: w.SummedNs, LowPct: low, HighPct: high})
+		}
+		s.Lines = append(s.Lines, line)
+	}
+	return s.Chart()
+}
+
+// Breakdown draws a step at each load as a stack that adds up to the step: work that ran beside other work is taken off
+// its component, and idle time is added.
+func Breakdown(fig charts.Figure, ws []rules.Window) (charts.Chart, error) {
+	b := charts.Breakdown{Figure: fig}
+	for _, w := range ws {
+		bar := charts.BreakdownBar{Label: w.Label(), Steps: w.Steps}
+		if w.OutputTokS > 0 {
+			bar.Note = units.Float(w.OutputTokS, 0) + " tokens/s"
+		}
+		bar.MinNs, bar.MaxNs = w.StepRange()
+		for _, c := range w.Components {
+			if ns := c.Ns - c.OverlapNs; ns > 0 {
+				bar.Segments = append(bar.Segments, charts.Segment{Component: c.Name, Ns: ns})
+			}
+		}
+		bar.Segments = append(bar.Segments, charts.Segment{Component: data.Idle, Ns: w.IdleNs})
+		b.Bars = append(b.Bars, bar)
+	}
+	return b.Chart()
+}
+
+// Layers draws the time of each layer of a rank, by family.
+func Layers(fig charts.Figure, r breakdown.Rank) (charts.Chart, error) {
+	l := charts.Layers{Figure: fig, Steps: r.StepCount()}
+	at := map[int]int{}
+	for _, c := range r.Layers {
+		i, ok := at[c.Layer]
+		if !ok {
+			i = len(l.Columns)
+			at[c.Layer] = i
+			l.Columns = append(l.Columns, charts.LayerColumn{Label: strconv.Itoa(c.Layer)})
+		}
+		l.Columns[i].Segments = append(l.Columns[i].Segments, charts.Segment{Component: c.Component, Ns: c.Ns})
+	}
+	return l.Chart()
+}
+
+// Roofline draws points of one component under a measured roof and, dashed, the data sheet's. Points whose label is in
+// named are labelled.
+func Roofline(fig charts.Figure, xlabel, component string, measured, sheet roofline.Roof, pts []roofline.Point, named ...string) (charts.Chart, error) {
+	r := charts.Roofline{Figure: fig, XLabel: xlabel}
+	for _, c := range []roofline.Ceiling{measured.Bandwidth, measured.Compute, sheet.Bandwidth, sheet.Compute} {
+		if c.Value > 0 {
+			r.Ceilings = append(r.Ceilings, ceiling(c))
+		}
+	}
+	want := map[string]bool{}
+	for _, n := range named {
+		want[n] = true
+	}
+	s := charts.RoofSeries{Component: component}
+	for _, p := range pts {
+		s.Points = append(s.Points, charts.RoofPoint{Label: p.Label, FLOP: p.FLOP, Bytes: p.Bytes, Ns: p.Ns, Named: want[p.Label]})
+	}
+	r.Series = []charts.RoofSeries{s}
+	return r.Chart()
+}
+
+func ceiling(c roofline.Ceiling) charts.Ceiling {
+	out := charts.Ceiling{Label: c.Name, Source: c.Source, Measured: c.Measured}
+	if c.Kind == roofline.Bandwidth {
+		out.BytesPerS = float64(c.Value)
+	} else {
+		out.FLOPPerS = float64(c.Value)
+	}
+	return out
+}
+
+// Timeline draws one layer in true time. Long collectives and GEMMs are named, the stretches between them get a brace.
+func Timeline(fig charts.Figure, slices []breakdown.Slice) (charts.Chart, error) {
+	t := charts.Timeline{Figure: fig, Lanes: []string{"main GPU stream"}}
+	for _, s := range slices {
+		if s.Lane > 0 && len(t.Lanes) == 1 {
+			t.Lanes = append(t.Lanes, "second GPU stream: "+words(s.Component))
+		}
+		t.Slices = append(t.Slices, charts.Slice{StartNs: s.StartNs, DurNs: s.DurNs, Lane: min(s.Lane, 1), Component: s.Component, Name: s.Name})
+	}
+	t.Groups = groups(slices)
+	return t.Chart()
+}
+
+// groups names slices that take a twelfth of the layer or more, and joins what lies between them.
+func groups(slices []breakdown.Slice) []charts.Group {
+	var end int64
+	for _, s := range slices {
+		end = max(end, s.StartNs+s.DurNs)
+	}
+	var out []charts.Group
+	var run []breakdown.Slice
+	flush := func() {
+		if g, ok := stretch(run); ok && g.EndNs-g.StartNs > end/50 {
+			out = append(out, g)
+		}
+		run = nil
+	}
+	for _, s := range slices {
+		switch {
+		case s.Lane > 0:
+		case s.DurNs*12 >= end:
+			flush()
+			out = append(out, charts.Group{StartNs: s.StartNs, EndNs: s.StartNs + s.DurNs, Label: long(s), Short: data.ComponentLabel(s.Component), Component: s.Component})
+		default:
+			run = append(run, s)
+		}
+	}
+	flush()
+	return out
+}
+
+// stretch names a run of short kernels after the component that takes most of it.
+func stretch(run []breakdown.Slice) (charts.Group, bool) {
+	if len(run) < 2 {
+		return charts.Group{}, false
+	}
+	sum := map[string]int64{}
+	top := ""
+	for _, s := range run {
+		f := block(s.Component)
+		if sum[f] += s.DurNs; top == "" || sum[f] > sum[top] {
+			top = f
+		}
+	}
+	last := run[len(run)-1]
+	return charts.Group{StartNs: run[0].StartNs, EndNs: last.StartNs + last.DurNs, Label: top}, true
+}
+
+// block names the part of a layer that a component belongs to.
+func block(component string) string {
+	switch component {
+	case "attention.core", "attention.kv_write", "attention.proj", "rope":
+		return "Attention block"
+	case "moe.router", "moe.routing", "moe.activation", "moe.shared_expert":
+		return "Router, sort by expert"
+	case "mlp.dense":
+		return "Dense MLP"
+	}
+	return "Small kernels"
+}
+
+func long(s breakdown.Slice) string {
+	switch s.Part {
+	case "w13":
+		return "Experts, gate and up (w13)"
+	case "w2":
+		return "Experts, down (w2)"
+	}
+	return data.ComponentLabel(s.Component)
+}
+
+func words(component string) string {
+	if component == "moe.shared_expert" {
+		return "shared expert"
+	}
+	return fmt.Sprintf("%q", component)
+}

@@ -1,0 +1,195 @@
+package rules
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/rooflab/rooflab/data"
+	"github.com/rooflab/rooflab/internal/units"
+	"github.com/rooflab/rooflab/trace/breakdown"
+)
+
+// GrowthTitle heads the figure of steps over loads: how much the step grows between the last two loads, and what most of it is.
+func GrowthTitle(ws []Window) string {
+	if len(ws) < 2 {
+		return "Where the milliseconds of one step go"
+	}
+	a, b := ws[len(ws)-2], ws[len(ws)-1]
+	grow := b.StepNs() - a.StepNs()
+	if grow <= 0 {
+		return fmt.Sprintf("From %d to %d streams the step does not grow", a.Streams, b.Streams)
+	}
+	rows := Bottlenecks([]Window{a, b})
+	top, most := "", int64(0)
+	for _, r := range rows.Rows {
+		if d := r.Ns[1]/int64(b.Steps) - r.Ns[0]/int64(a.Steps); d > most {
+			top, most = subject(r), d
+		}
+	}
+	s := fmt.Sprintf("From %d to %d streams the step grows by %s ms", a.Streams, b.Streams, units.Ms(grow, 1))
+	if most > 0 {
+		s += fmt.Sprintf(", and %s of that is %s", percent(units.Percent(most, grow, 0)), top)
+	}
+	return s
+}
+
+// SharesTitle heads the figure of two components over loads: whether and where the larger one changes.
+func SharesTitle(ws []Window, a, b string) string {
+	for i := 1; i < len(ws); i++ {
+		if (ws[i-1].Sum(a)*ws[i].SummedNs > 0) && (ws[i-1].Sum(a) > ws[i-1].Sum(b)) != (ws[i].Sum(a) > ws[i].Sum(b)) && i == len(ws)-1 {
+			return fmt.Sprintf("Which of the two is larger changes between %d and %d streams", ws[i-1].Streams, ws[i].Streams)
+		}
+	}
+	if len(ws) == 0 {
+		return "Nothing was measured"
+	}
+	last := ws[len(ws)-1]
+	first, second := a, b
+	if last.Sum(b) > last.Sum(a) {
+		first, second = b, a
+	}
+	return fmt.Sprintf("%s takes more than %s at the highest load", data.ComponentLabel(first), strings.ToLower(data.ComponentLabel(second)))
+}
+
+// SettingTitle heads the figure of a call over message size: what the served setting costs against the alternative.
+func SettingTitle(served, alternative string, ws []Window, alts []Alternative) string {
+	var same, more []string
+	for i, a := range alts {
+		switch {
+		case a.ServedNs == 0 || a.OtherNs == 0:
+		case a.ServedNs*100 <= a.OtherNs*102:
+			same = append(same, fmt.Sprint(ws[i].Streams))
+		default:
+			more = []string{units.Ratio(a.ServedNs, a.OtherNs, 1), ws[i].Label()}
+		}
+	}
+	switch {
+	case len(more) > 0 && len(same) > 0:
+		return fmt.Sprintf("%s costs nothing extra at C = %s and %s times %s at %s", served, list(same), more[0], alternative, more[1])
+	case len(more) > 0:
+		return fmt.Sprintf("%s costs %s times %s at %s", served, more[0], alternative, more[1])
+	case len(same) > 0:
+		return fmt.Sprintf("%s costs nothing extra at C = %s", served, list(same))
+	}
+	return served + " beside " + alternative
+}
+
+// RoofTitle heads a roofline: on which side of the ridge the points lie and how near the best one comes.
+func RoofTitle(what string, pts []RoofPoint, ridge float64) string {
+	right, best := 0, 0.0
+	for _, p := range pts {
+		if p.Intensity > ridge {
+			right++
+		}
+		best = max(best, p.RoofPct)
+	}
+	side := "limited by memory at every size"
+	switch {
+	case right == len(pts):
+		side = "limited by compute at every size"
+	case right > 0:
+		side = fmt.Sprintf("limited by compute at %d of %d sizes", right, len(pts))
+	}
+	return fmt.Sprintf("%s are %s, and reach %s of their roof at best", what, side, percent(units.Float(best, 0)))
+}
+
+// LayerTitle heads the timeline of one layer: the collectives and the expert GEMMs against all of it.
+func LayerTitle(slices []breakdown.Slice) string {
+	var big, end int64
+	n := map[string]int{}
+	for _, s := range slices {
+		end = max(end, s.StartNs+s.DurNs)
+		if s.Component == "allreduce" || s.Component == "moe.experts" {
+			big += s.DurNs
+			n[s.Component]++
+		}
+	}
+	if end == 0 {
+		return "No layer was found"
+	}
+	var parts []string
+	for _, c := range []string{"allreduce", "moe.experts"} {
+		if n[c] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n[c], map[string]string{"allreduce": "all-reduces", "moe.experts": "expert GEMMs"}[c]))
+		}
+	}
+	return fmt.Sprintf("One layer: %s take %s of its %s µs", list(parts), percent(units.Percent(big, end, 0)), units.Us(end, 0))
+}
+
+// CastShare is the share of casts, copies and fills, as one row of text a load: the question the GLM-5 campaign left behind.
+func CastShare(ws []Window) data.Table {
+	t := data.Table{ID: "casts", Title: "Dtype casts, copies and fills",
+		Columns: []data.Column{{Head: "Load"}, {Head: "calls", Unit: "a step", Numeric: true}, {Head: "time", Unit: "ms a step", Numeric: true}, {Head: "share", Unit: "% of GPU time", Numeric: true}}}
+	for _, w := range ws {
+		n := 0
+		for _, c := range w.Components {
+			if c.Name == "cast_copy" || c.Name == "memory" {
+				n += c.N
+			}
+		}
+		t.Rows = append(t.Rows, data.Row{Component: "cast_copy", Cells: []string{w.Label(), units.Fixed(int64(n), int64(max(w.Steps, 1)), 0),
+			units.MsPer(w.Sum("cast_copy", "memory"), int64(max(w.Steps, 1)), 2), w.Share("cast_copy", "memory")}})
+	}
+	return t
+}
+
+// Perturbations compares a step without and with the profiler.
+func Perturbations(ws []Window) data.Table {
+	t := data.Table{ID: "perturbation", Title: "What profiling itself cost",
+		Columns: []data.Column{{Head: "Load"}, {Head: "without", Unit: "ms a step", Numeric: true}, {Head: "with profiler", Unit: "ms a step", Numeric: true}, {Head: "longer", Unit: "%", Numeric: true}},
+		Note:    "Without: steady median inter-token latency of an unprofiled pass. With: span of the window divided by its steps."}
+	for _, w := range ws {
+		row := data.Row{Cells: []string{w.Label(), "not measured", units.MsPer(w.SpanNs, int64(max(w.Steps, 1)), 2), "open"}}
+		if tenths, ok := w.Perturbation(); ok {
+			row.Cells[1], row.Cells[3] = units.Ms(w.UnprofiledNs, 2), units.Fixed(tenths, 10, 1)
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// Launches shows how a step's GPU work was started, and how many calls of the known kinds it has.
+func Launches(ws []Window) data.Table {
+	t := data.Table{ID: "launches", Title: "Launches a step",
+		Columns: []data.Column{{Head: "Load"}, {Head: "GPU events", Numeric: true}, {Head: "kernel launches", Numeric: true}, {Head: "graph launches", Numeric: true},
+			{Head: "all-reduce", Numeric: true}, {Head: "all-gather", Numeric: true}, {Head: "expert GEMMs", Numeric: true}, {Head: "attention kernels", Numeric: true}},
+		Note: "Launches are counted on the CPU; GPU events include the kernels that a graph launch starts."}
+	for _, w := range ws {
+		per := func(n int) string { return units.Fixed(int64(n), int64(max(w.Steps, 1)), 0) }
+		count := map[string]int{}
+		all := 0
+		for _, c := range w.Components {
+			count[c.Name] += c.N
+			all += c.N
+		}
+		t.Rows = append(t.Rows, data.Row{Cells: []string{w.Label(), per(all), per(w.KernelLaunches), per(w.GraphLaunches),
+			per(count["allreduce"]), per(count["allgather"]), per(count["moe.experts"]), per(count["attention.core"])}})
+	}
+	return t
+}
+
+// Modes compares windows of one load that differ in one setting, such as eager and graphs. Labels head the columns.
+func Modes(title string, names []string, ws []Window) data.Table {
+	t := data.Table{Title: title, Columns: []data.Column{{Head: "Per step"}}}
+	for _, n := range names {
+		t.Columns = append(t.Columns, data.Column{Head: n, Unit: "ms", Numeric: true})
+	}
+	add := func(label, component string, bold, rule bool, ns func(Window) int64) {
+		row := data.Row{Component: component, Bold: bold, Rule: rule, Cells: []string{label}}
+		for _, w := range ws {
+			row.Cells = append(row.Cells, units.MsPer(ns(w), int64(max(w.Steps, 1)), 2))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	b := Bottlenecks(ws)
+	sort.SliceStable(b.Rows, func(i, k int) bool { return b.Rows[i].Ns[0] > b.Rows[k].Ns[0] })
+	for _, r := range b.Rows {
+		add(r.Label, r.Components[0], false, false, func(w Window) int64 { return w.Sum(r.Components...) })
+	}
+	add("GPU time, summed", "", true, true, func(w Window) int64 { return w.SummedNs })
+	add("Two streams at once", "", false, false, func(w Window) int64 { return -w.OverlapNs })
+	add("Idle: no GPU work runs", "idle", false, false, func(w Window) int64 { return w.IdleNs })
+	add("Step", "", true, false, func(w Window) int64 { return w.SpanNs })
+	return t
+}
