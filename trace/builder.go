@@ -116,22 +116,16 @@ func (b *Builder) linkKernels() {
 	}
 }
 
-// checkKernels reports durations that cannot be true: they would dominate every share.
+// checkKernels reports kernels whose times the profiler lost: their work is missing from every sum.
 func (b *Builder) checkKernels() {
-	var negative, zero int
+	zero := 0
 	for _, k := range b.Rank.Kernels {
-		switch {
-		case k.Dur < 0:
-			negative++
-		case k.Dur == 0 && k.Kind == KindKernel:
+		if k.Dur == 0 && k.Kind == KindKernel {
 			zero++
 		}
 	}
-	if negative > 0 {
-		b.Note(diag.Diagnostic{ID: "negative_duration", Severity: diag.Warning, N: negative, Text: fmt.Sprintf("%d GPU events have a negative duration", negative)})
-	}
 	if zero > 0 {
-		b.Note(diag.Diagnostic{ID: "zero_duration", Severity: diag.Info, N: zero, Text: fmt.Sprintf("%d kernels have duration 0: the profiler lost their times", zero)})
+		b.Note(diag.Diagnostic{ID: "zero_duration", Severity: diag.Info, N: zero, Text: fmt.Sprintf("%d kernels have duration 0", zero)})
 	}
 }
 

@@ -162,12 +162,12 @@ func (r Report) label(i int) string {
 	}
 	var words []string
 	if len(loads) > 1 {
-		words = append(words, r.Ranks[i].Load())
+		words = append(words, strings.NewReplacer(",", "", " tokens", "", " token", "").Replace(r.Ranks[i].Load()))
 	}
 	if len(ranks) > 1 || len(words) == 0 {
 		words = append(words, fmt.Sprintf("rank %d", r.Ranks[i].Rank))
 	}
-	return strings.Join(words, ", ")
+	return strings.Join(words, " · ")
 }
 
 // Load says what most steps did: "decode, 64 tokens".

@@ -124,6 +124,10 @@ func (d *decoder) event(raw []byte) {
 			d.bad("GPU events without a readable ts or dur")
 			return
 		}
+		if dur < 0 {
+			d.b.Note(diag.Diagnostic{ID: "negative_duration", Severity: diag.DataLoss, N: 1, Text: "GPU events with a negative duration were left out"})
+			return
+		}
 		d.gpuEvent(start, dur)
 		return
 	}
