@@ -1,0 +1,400 @@
+package svg
+
+import (
+	"math"
+	"slices"
+
+	"github.com/rooflab/rooflab/charts"
+	"github.com/rooflab/rooflab/internal/units"
+)
+
+// frame is the inside of a plot.
+type frame struct{ left, right, top, bottom float64 }
+
+// shares draws one line a component over loads, with every value at its point.
+func shares(c *canvas, s charts.Shares) float64 {
+	h := 300.0
+	if c.w <= 360 {
+		h = 260
+	}
+	f := frame{24, c.w, 34, h - 44}
+	var top float64
+	for _, l := range s.Lines {
+		for _, p := range l.Points {
+			top = max(top, p.Pct(), p.HighPct)
+		}
+	}
+	marks := ticks(top)
+	y := func(v float64) float64 { return f.bottom - (f.bottom-f.top)*v/marks[len(marks)-1] }
+	inset := min(34, (f.right-f.left)/float64(2*len(s.Loads)))
+	x := func(i int) float64 {
+		return f.left + inset + (f.right-f.left-2*inset)*float64(i)/float64(len(s.Loads)-1)
+	}
+	c.text(0, 13, "% of "+s.Base, "tm", start)
+	for i, v := range marks {
+		cls := "grid"
+		if i == 0 {
+			cls = "axis"
+		}
+		c.line(f.left, y(v), f.right, y(v), cls)
+		c.text(f.left-6, y(v)+4, count(v), "tm", end)
+	}
+	for i, l := range s.Loads {
+		c.text(x(i), h-26, l, "t", middle)
+	}
+	if s.XLabel != "" {
+		c.text((f.left+f.right)/2, h-6, s.XLabel, "tm", middle)
+	}
+	p := &placer{in: box{f.left - 20, 18, f.right, f.bottom}}
+	paths := make([][]point, len(s.Lines))
+	for k, l := range s.Lines {
+		for i, pt := range l.Points {
+			paths[k] = append(paths[k], point{x(i), y(pt.Pct())})
+			p.dot(point{x(i), y(pt.Pct())}, 4.5)
+		}
+		c.path(paths[k], "ln "+stroke(l.Component))
+		p.path(paths[k])
+	}
+	for k, l := range s.Lines {
+		for i, pt := range l.Points {
+			at := paths[k][i]
+			if pt.HighPct > 0 {
+				c.line(at.x, y(pt.LowPct), at.x, y(pt.HighPct), "wh "+stroke(l.Component))
+			}
+			c.circle(at.x, at.y, 4.5, "dot "+solid(l.Component), s.Loads[i]+": "+l.Name()+" "+pt.Text()+" %")
+		}
+	}
+	c.shareValues(p, s, paths)
+	c.shareNames(p, s, paths)
+	return h
+}
+
+func (c *canvas) shareValues(p *placer, s charts.Shares, paths [][]point) {
+	for k, l := range s.Lines {
+		for i, pt := range l.Points {
+			at, w := paths[k][i], width(pt.Text(), valueSize, true)
+			above, below := spot{at.x, at.y - 10, middle}, spot{at.x, at.y + 20, middle}
+			first := []spot{above, below}
+			for o := range paths { // away from a line close by
+				if o != k && paths[o][i].y < at.y && at.y-paths[o][i].y < 40 {
+					first = []spot{below, above}
+				}
+			}
+			got, cost := p.best(append(first, spot{at.x + 9, at.y + 5, start}, spot{at.x - 9, at.y + 5, end}), w, 1)
+			if cost < 60 { // a value without room is in the table
+				c.text(got.x, got.y, pt.Text(), "tv halo", got.anchor)
+			}
+		}
+	}
+}
+
+// shareNames writes each line's name once, over or under one of its points.
+func (c *canvas) shareNames(p *placer, s charts.Shares, paths [][]point) {
+	for k, l := range s.Lines {
+		w := width(l.Name(), textSize, true)
+		var spots []spot
+		for i := len(paths[k]) - 1; i >= 0; i-- {
+			at := paths[k][i]
+			x := min(max(at.x, w/2), c.w-w/2)
+			spots = append(spots, spot{x, at.y - 28, middle}, spot{x, at.y + 38, middle}, spot{x, at.y - 10, middle}, spot{x, at.y + 20, middle})
+		}
+		slices.SortStableFunc(spots, func(a, b spot) int { // the outermost places first: they belong to no other line
+			return int(nearest(paths, k, b) - nearest(paths, k, a))
+		})
+		at, _ := p.best(spots, w, 1)
+		c.text(at.x, at.y, l.Name(), named(l.Component)+" halo", at.anchor)
+	}
+}
+
+// nearest returns how far the points of the other lines are, at most 60 px; a name stands where they are far.
+func nearest(paths [][]point, own int, s spot) float64 {
+	d := 60.0
+	for k := range paths {
+		if k == own {
+			continue
+		}
+		for _, p := range paths[k] {
+			d = min(d, math.Hypot(p.x-s.x, p.y-s.y))
+		}
+	}
+	return d
+}
+
+func stroke(component string) string { return "s-" + short(charts.FamilyOf(component)) }
+func solid(component string) string  { return "f-" + short(charts.FamilyOf(component)) }
+
+// loglog draws grid and tick labels of a plot with two logarithmic axes.
+func (c *canvas) loglog(f frame, x, y func(float64) float64, xs, ys []float64, xText func(float64) string, verticals bool) {
+	for _, v := range ys {
+		c.line(f.left, y(v), f.right, y(v), "grid")
+		c.text(f.left-6, y(v)+4, count(v), "tm", end)
+	}
+	for _, v := range xs {
+		if verticals {
+			c.line(x(v), f.top, x(v), f.bottom, "grid")
+		} else {
+			c.line(x(v), f.bottom, x(v), f.bottom+4, "axis")
+		}
+		w := width(xText(v), textSize, false)
+		at := min(max(x(v), f.left-10+w/2), c.w-w/2)
+		c.text(at, f.bottom+17, xText(v), "tm", middle)
+	}
+	c.line(f.left, f.bottom, f.right, f.bottom, "axis")
+	if verticals {
+		c.line(f.left, f.top, f.left, f.bottom, "axis")
+	}
+}
+
+// roofline draws measured points under their roofs.
+func roofline(c *canvas, r charts.Roofline) float64 {
+	h := 430.0
+	if c.w < 400 {
+		h = 380
+	}
+	f := frame{44, c.w - 6, 30, h - 48}
+	x0, x1, y0, y1 := r.Extent()
+	x, y := logScale(x0, x1, f.left, f.right), logScale(y0, y1, f.bottom, f.top)
+	c.text(0, 13, "TFLOP/s", "tm", start)
+	c.loglog(f, x, y, decades(x0, x1), decades(y0, y1), count, true)
+	c.text((f.left+f.right)/2, h-8, r.XLabel, "tm", middle)
+	p := &placer{in: box{f.left + 4, f.top, c.w, f.bottom - 4}}
+	c.regions(p, r, f, x, y)
+	c.ceilings(p, r, x, y, x0, x1, y0)
+	for _, s := range r.Series {
+		var pts []point
+		for _, m := range s.Points {
+			pts = append(pts, point{x(m.Intensity()), y(m.TFLOPs())})
+		}
+		p.path(pts)
+		c.path(pts, "ln thin "+stroke(s.Component))
+		for i, m := range s.Points {
+			size := 3.0
+			if m.Named {
+				size = 5
+				roof := y(r.Roof(m.Intensity()))
+				c.line(pts[i].x, pts[i].y-7, pts[i].x, roof+2, "gapline")
+				p.path([]point{pts[i], {pts[i].x, roof}})
+			}
+			c.circle(pts[i].x, pts[i].y, size, "dot "+solid(s.Component), m.Label+": "+units.Float(m.Intensity(), 1)+" FLOP/byte, "+
+				units.Float(m.TFLOPs(), 1)+" TFLOP/s, "+units.Float(r.OfRoof(m), 0)+" % of the roof")
+			p.dot(pts[i], size+1)
+		}
+	}
+	for _, s := range r.Series {
+		c.roofNames(p, r, s, x, y)
+	}
+	return h
+}
+
+func (c *canvas) roofNames(p *placer, r charts.Roofline, s charts.RoofSeries, x, y func(float64) float64) {
+	for _, m := range s.Points {
+		if !m.Named {
+			continue
+		}
+		at := point{x(m.Intensity()), y(m.TFLOPs())}
+		share := units.Float(r.OfRoof(m), 0) + units.HardSpace + "% of roof"
+		w := max(width(m.Label, textSize, true), width(share, textSize, false))
+		got, _ := p.best([]spot{{at.x + 10, at.y + 14, start}, {at.x + 11, at.y - 2, start}, {at.x - 10, at.y + 14, end}, {at.x, at.y + 20, middle},
+			{at.x + 11, at.y - 20, start}, {at.x - 10, at.y - 20, end}, {at.x + 14, at.y + 28, start}, {at.x, at.y - 26, middle}}, w, 2)
+		c.text(got.x, got.y, m.Label, "tb halo", got.anchor)
+		c.text(got.x, got.y+15, share, "t halo", got.anchor)
+	}
+	if s.Label == "" || len(r.Series) < 2 {
+		return
+	}
+	var spots []spot
+	for i := len(s.Points) - 1; i >= 0; i-- {
+		at := point{x(s.Points[i].Intensity()), y(s.Points[i].TFLOPs())}
+		spots = append(spots, spot{at.x + 8, at.y + 4, start}, spot{at.x, at.y + 18, middle}, spot{at.x, at.y - 10, middle}, spot{at.x - 8, at.y + 4, end})
+	}
+	got, _ := p.best(spots, width(s.Label, textSize, true), 1)
+	c.text(got.x, got.y, s.Label, named(s.Component)+" halo", got.anchor)
+}
+
+// regions names what limits left and right of the ridge.
+func (c *canvas) regions(p *placer, r charts.Roofline, f frame, x, y func(float64) float64) {
+	memory, compute := r.Roofs()
+	if memory.BytesPerS == 0 || compute.FLOPPerS == 0 {
+		return
+	}
+	ridge := compute.FLOPPerS / memory.BytesPerS
+	rx := x(ridge)
+	c.line(rx, y(compute.TFLOPsAt(ridge)), rx, f.bottom, "mark")
+	left, right, base := "limited by memory", "by compute", f.bottom-10
+	wl, wr := width(left, textSize, false), width(right, textSize, false)
+	if rx-8-wl < f.left {
+		left, wl = "memory", width("memory", textSize, false)
+	}
+	c.text(rx-8, base, left, "tm halo", end)
+	p.take(textBox(rx-8, base, wl, textSize, end))
+	if rx+8+wr > c.w {
+		right, wr = "compute", width("compute", textSize, false)
+	}
+	c.text(rx+8, base, right, "tm halo", start)
+	p.take(textBox(rx+8, base, wr, textSize, start))
+}
+
+// ceilings draws the roofs, measured ones solid and named below where a data-sheet roof lies above them.
+func (c *canvas) ceilings(p *placer, r charts.Roofline, x, y func(float64) float64, x0, x1, y0 float64) {
+	slope := -math.Atan2(y(1)-y(10), x(10)-x(1))
+	for _, dashed := range []bool{true, false} {
+		for _, l := range r.Ceilings {
+			if l.Measured == dashed {
+				continue
+			}
+			from, to := r.Span(l, x0, x1)
+			if l.BytesPerS > 0 {
+				from = max(from, y0*1e12/l.BytesPerS)
+			}
+			pts := []point{{x(from), y(l.TFLOPsAt(from))}, {x(to), y(l.TFLOPsAt(to))}}
+			cls := "roof"
+			if dashed {
+				cls = "sheet"
+			}
+			c.path(pts, cls)
+			p.path(pts)
+			c.ceilingName(p, r, l, pts, slope)
+		}
+	}
+}
+
+func (c *canvas) ceilingName(p *placer, r charts.Roofline, l charts.Ceiling, pts []point, slope float64) {
+	name, below := l.Text(), false
+	cls := "t"
+	if !l.Measured {
+		cls = "tm"
+	}
+	for _, o := range r.Ceilings {
+		below = below || l.Measured && !o.Measured && (o.BytesPerS > 0) == (l.BytesPerS > 0)
+	}
+	w := width(name, textSize, false)
+	if l.FLOPPerS > 0 {
+		base := pts[0].y - 8
+		if below {
+			base = pts[0].y + 16
+		}
+		b := textBox(c.w-6, base, w, textSize, end)
+		c.text(c.w-6, base, name, cls+" halo", end)
+		p.take(b)
+		return
+	}
+	// along the diagonal, a little above its start, off the line by the height of the letters
+	off, along := -7.0, math.Hypot(pts[1].x-pts[0].x, pts[1].y-pts[0].y)
+	if below {
+		off = 16
+	}
+	d := min(max(12, along*.12), max(0, along-w))
+	at := point{pts[0].x + d*math.Cos(slope) - off*math.Sin(slope), pts[0].y + d*math.Sin(slope) + off*math.Cos(slope)}
+	c.slanted(at.x, at.y, slope*180/math.Pi, name, cls+" halo")
+	for t := 0.0; t < w; t += 8 { // the slanted text as a chain of small boxes
+		px, py := at.x+t*math.Cos(slope), at.y+t*math.Sin(slope)
+		p.take(box{px, py - 11, px + 9, py + 2})
+	}
+}
+
+// latency draws time over message size, one line a setting.
+func latency(c *canvas, l charts.Latency) float64 {
+	h, head := 430.0, 54.0
+	if c.w < 400 {
+		h = 380
+	}
+	if len(l.Markers) == 0 {
+		head = 30
+	}
+	x0, x1, y0, y1 := l.Extent()
+	f := frame{44, c.w - 6, head, h - 48}
+	x, y := logScale(x0, x1, f.left, f.right), logScale(y0, y1, f.bottom, f.top)
+	c.text(0, 13, "µs a call", "tm", start)
+	c.loglog(f, x, y, decades(x0, x1), decades(y0, y1), func(v float64) string { return sizeText(int64(v)) }, false)
+	c.text((f.left+f.right)/2, h-8, l.XLabel, "tm", middle)
+	p := &placer{in: box{f.left, f.top - 4, c.w, f.bottom - 4}}
+	c.markers(l, f, x, p)
+	paths := make([][]point, len(l.Series))
+	for i, s := range l.Series {
+		for _, pt := range s.Points {
+			paths[i] = append(paths[i], point{x(float64(pt.Bytes)), y(float64(pt.Ns) / 1e3)})
+		}
+		style := map[string]string{charts.Alternative: "dash ", charts.Reference: "thin "}[s.Style]
+		c.path(paths[i], "ln "+style+stroke(s.Component))
+		p.path(paths[i])
+	}
+	for _, s := range l.Series {
+		for _, m := range l.Markers {
+			if ns, ok := s.At(m.Bytes); ok {
+				at := point{x(float64(m.Bytes)), y(float64(ns) / 1e3)}
+				c.circle(at.x, at.y, 3.5, "dot "+solid(s.Component), s.Label+", "+m.Label+": "+units.Us(ns, 1)+" µs")
+				p.dot(at, 4)
+			}
+		}
+	}
+	for _, o := range l.Observed {
+		at := point{x(float64(o.Bytes)), y(float64(o.Ns) / 1e3)}
+		c.diamond(at.x, at.y, o.Label+", "+units.Bytes(o.Bytes)+": "+units.Us(o.Ns, 1)+" µs")
+		p.dot(at, 6)
+	}
+	c.latencyNames(l, paths, p, x, y)
+	return h
+}
+
+// sizeText formats a power of ten: "10 kB".
+func sizeText(n int64) string {
+	for _, u := range []struct {
+		n    int64
+		name string
+	}{{1e12, "TB"}, {1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}} {
+		if n >= u.n {
+			return units.Count(n/u.n) + units.HardSpace + u.name
+		}
+	}
+	return units.Count(n) + units.HardSpace + "B"
+}
+
+// markers draws the sizes that occur in the server; names that would touch go to a second line.
+func (c *canvas) markers(l charts.Latency, f frame, x func(float64) float64, p *placer) {
+	row := [2]float64{math.Inf(-1), math.Inf(-1)} // right end of the last name in each line
+	for _, m := range l.Markers {
+		w := width(m.Label, textSize, false)
+		at := min(max(x(float64(m.Bytes)), w/2), c.w-w/2)
+		line, base := 0, f.top-22
+		if at-w/2 < row[0]+6 {
+			line, base = 1, f.top-7
+		}
+		row[line] = at + w/2
+		mx := x(float64(m.Bytes))
+		c.line(mx, base+5, mx, f.bottom, "mark")
+		c.text(at, base, m.Label, "t", middle)
+		p.take(textBox(at, base, w, textSize, middle))
+	}
+}
+
+// latencyNames writes the values at the largest marker, the named observations and the names of the lines.
+func (c *canvas) latencyNames(l charts.Latency, paths [][]point, p *placer, x, y func(float64) float64) {
+	if n := len(l.Markers); n > 0 {
+		last := slices.MaxFunc(l.Markers, func(a, b charts.SizeMarker) int { return int(a.Bytes - b.Bytes) })
+		for _, s := range l.Series {
+			if ns, ok := s.At(last.Bytes); ok {
+				at, text := point{x(float64(last.Bytes)), y(float64(ns) / 1e3)}, units.Us(ns, 0)
+				got, _ := p.best([]spot{{at.x + 9, at.y + 6, start}, {at.x + 9, at.y + 16, start}, {at.x + 7, at.y - 6, start}, {at.x - 9, at.y + 16, end}}, width(text, textSize, false), 1)
+				c.text(got.x, got.y, text, "t halo", got.anchor)
+			}
+		}
+	}
+	for _, o := range l.Observed {
+		if o.Named {
+			at, text := point{x(float64(o.Bytes)), y(float64(o.Ns) / 1e3)}, units.Us(o.Ns, 0)+" "+o.Label
+			got, _ := p.best([]spot{{at.x - 10, at.y - 1, end}, {at.x - 10, at.y - 10, end}, {at.x, at.y - 12, middle}, {at.x + 10, at.y - 8, start}}, width(text, textSize, false), 1)
+			c.text(got.x, got.y, text, "t halo", got.anchor)
+		}
+	}
+	for i, s := range l.Series {
+		w := width(s.Label, textSize, true)
+		var spots []spot
+		for k := len(paths[i]) - 1; k >= 0; k-- {
+			at := paths[i][k]
+			spots = append(spots, spot{at.x - 8, at.y - 8, end}, spot{at.x + 8, at.y + 16, start}, spot{min(at.x+w/2, c.w), at.y + 22, end},
+				spot{min(at.x+w/2, c.w), at.y - 14, end}, spot{c.w, at.y + 24, end})
+		}
+		got, _ := p.best(spots, w, 1)
+		c.text(got.x, got.y, s.Label, named(s.Component)+" halo", got.anchor)
+	}
+}
