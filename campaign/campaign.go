@@ -1,6 +1,264 @@
+// Package campaign runs the measuring part of a profiling campaign against a server, live or replayed: it makes a load,
+// opens a short profile window while all streams decode, collects the traces, and keeps everything in the campaign's folder.
+// It is called from notebook cells. It does not read traces, draw, start servers or restart them.
 package campaign
 
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/rooflab/rooflab/campaign/replay"
+	"github.com/rooflab/rooflab/campaign/vllm"
+	"github.com/rooflab/rooflab/data"
+)
+
+// Names inside a campaign folder.
 const (
 	baselineFile = "baseline.json"
 	runFile      = "run.json"
+	recorded     = "data/campaigns/h200x2-kimi-k2.5-int4" // of a checkout: what is replayed when no target is given
 )
+
+// Options say where a campaign is kept and what it measures. The zero value works inside a campaign folder.
+type Options struct {
+	// Dir is the campaign's folder; "" is $ROOFLAB_CAMPAIGN, else the nearest folder upward with a manifest.json.
+	Dir string
+	// Target is "http://host:port" for a live server or "replay:DIR" for an archived campaign;
+	// "" is $ROOFLAB_TARGET, else the recorded campaign of the checkout that the working directory is in.
+	Target string
+	// TraceDir is the server's torch_profiler_dir as seen from here; "" is $ROOFLAB_TRACE_DIR. A replay does not need it.
+	TraceDir string
+	// Model is the served name; "" is the manifest's.
+	Model string
+	// Run names the run in the folder, and the one to replay; "" is the replayed run, else the manifest's main run, else "main".
+	Run string
+	// Again measures rounds again that the folder has already.
+	Again bool
+}
+
+// Session is an open campaign. Close it when the replay that it may have started is no longer needed.
+type Session struct {
+	opts     Options
+	dir      string
+	run      string
+	manifest data.Campaign
+	archive  string // the replayed folder, or ""
+	client   *vllm.Client
+	server   *replay.Server // started here, or nil
+	traceDir string
+
+	about     *vllm.Replay // what the server says about itself when it is a replay
+	asked     bool         // about is known
+	patience  time.Duration
+	afterOpen func() // a test looks in while the profile is open
+}
+
+// Open opens a campaign folder and finds its target. A live server is not contacted yet.
+func Open(o Options) (*Session, error) {
+	dir, err := findDir(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Session{opts: o, dir: dir, patience: time.Minute, traceDir: o.TraceDir}
+	if s.manifest, err = ReadManifest(dir); err != nil {
+		return nil, err
+	}
+	if s.traceDir == "" {
+		s.traceDir = os.Getenv("ROOFLAB_TRACE_DIR")
+	}
+	target, err := findTarget(o.Target)
+	if err != nil {
+		return nil, err
+	}
+	if archive, ok := strings.CutPrefix(target, "replay:"); ok {
+		if s.server, err = replay.Start(context.Background(), replay.Options{Dir: archive, Run: o.Run}); err != nil {
+			return nil, err
+		}
+		s.archive, s.traceDir, target = archive, s.server.TraceDir, s.server.URL
+	}
+	if s.client, err = vllm.New(target, os.Getenv("ROOFLAB_API_KEY")); err != nil {
+		return nil, err
+	}
+	s.run = s.runName()
+	return s, nil
+}
+
+func (s *Session) runName() string {
+	switch {
+	case s.opts.Run != "":
+		return s.opts.Run
+	case s.server != nil:
+		return s.server.About.Run
+	case s.manifest.Main != "":
+		return s.manifest.Main
+	}
+	return "main"
+}
+
+// Close ends the replay that Open may have started, and removes its files.
+func (s *Session) Close() error {
+	s.client.CloseIdle()
+	if s.server == nil {
+		return nil
+	}
+	return s.server.Close()
+}
+
+// Manifest returns the campaign's manifest.
+func (s *Session) Manifest() data.Campaign { return s.manifest }
+
+// RunName returns the name of the run that rounds are kept under.
+func (s *Session) RunName() string { return s.run }
+
+// Replayed says whether Open started a replay.
+func (s *Session) Replayed() bool { return s.server != nil }
+
+func findDir(dir string) (string, error) {
+	if dir == "" {
+		dir = os.Getenv("ROOFLAB_CAMPAIGN")
+	}
+	if dir != "" {
+		return dir, nil
+	}
+	wd, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	if found := upward(wd, data.ManifestFile); found != "" {
+		return filepath.Dir(found), nil
+	}
+	return "", errors.New("no campaign folder here or above; make one with `rooflab init DIR`, then work inside it or set ROOFLAB_CAMPAIGN=DIR")
+}
+
+func findTarget(target string) (string, error) {
+	if target == "" {
+		target = os.Getenv("ROOFLAB_TARGET")
+	}
+	if target != "" && target != "replay:" {
+		return target, nil
+	}
+	wd, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	if found := upward(wd, filepath.Join(filepath.FromSlash(recorded), data.ManifestFile)); found != "" {
+		return "replay:" + filepath.Dir(found), nil
+	}
+	return "", errors.New("no target: set ROOFLAB_TARGET to a server (http://127.0.0.1:8000) or to an archived campaign (replay:DIR)")
+}
+
+// upward returns the first existing dir/rel, parent/rel, ..., or "".
+func upward(dir, rel string) string {
+	for {
+		name := filepath.Join(dir, rel)
+		if st, err := os.Stat(name); err == nil && st.Mode().IsRegular() {
+			return name
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return ""
+		}
+		dir = parent
+	}
+}
+
+// ServerInfo is what a server says about itself.
+type ServerInfo struct {
+	Version     string
+	Models      []string // served names
+	MaxModelLen int      // tokens of prompt and output of the campaign's model
+	Healthy     bool
+	Load        int    // 0 also when the server does not track it
+	Running     int    // requests that run now: other traffic
+	Waiting     int    // requests that wait now
+	Profiler    string // reachable over HTTP: "yes", "no" or "unknown"
+	ProfilerWhy string // what to do, or why it is not known
+	Replay      bool
+	Recorded    string   // of a replay: the campaign and run
+	Runs        []string // of a replay: the runs of its campaign
+	WorldSize   int      // of a replay: ranks of the server
+	RanksKept   []string // of a replay: "C = 64: ranks 0, 1 of 2", ...
+}
+
+// Server asks the server what it is. A wrong model is an error.
+func (s *Session) Server() (ServerInfo, error) {
+	ctx, stop := interruptible()
+	defer stop()
+	var info ServerInfo
+	var err error
+	if info.Version, err = s.client.Version(ctx); err != nil {
+		return info, err
+	}
+	if err := s.askReplay(ctx); err != nil {
+		return info, err
+	}
+	m, err := s.client.CheckModel(ctx, s.model())
+	if err != nil {
+		return info, err
+	}
+	info.MaxModelLen = m.MaxModelLen
+	models, err := s.client.Models(ctx)
+	if err != nil {
+		return info, err
+	}
+	for _, m := range models {
+		info.Models = append(info.Models, m.ID)
+	}
+	info.Healthy = s.client.Health(ctx) == nil
+	info.Load, _ = s.client.Load(ctx) // not every version has it
+	scrape, err := s.client.Metrics(ctx)
+	if err != nil {
+		return info, err
+	}
+	running, _ := scrape.Sum("vllm:num_requests_running")
+	waiting, _ := scrape.Sum("vllm:num_requests_waiting")
+	info.Running, info.Waiting = int(running), int(waiting)
+	p := s.client.Profiler(ctx, info.Version)
+	info.Profiler, info.ProfilerWhy = p.Configured, p.Why
+	if s.about != nil {
+		info.Replay, info.Recorded, info.Runs, info.WorldSize = true, s.about.Campaign+"/"+s.about.Run, s.about.Runs, s.about.WorldSize
+		for _, l := range s.about.Loads {
+			info.RanksKept = append(info.RanksKept, fmt.Sprintf("C = %d: %s", l.Streams, ranksKept(l.Ranks, s.about.WorldSize)))
+		}
+	}
+	return info, nil
+}
+
+func (s *Session) model() string {
+	if s.opts.Model != "" {
+		return s.opts.Model
+	}
+	return s.manifest.Model.Served
+}
+
+func (s *Session) askReplay(ctx context.Context) error {
+	if s.asked {
+		return nil
+	}
+	about, err := s.client.Replay(ctx)
+	if err != nil {
+		return err
+	}
+	s.about, s.asked = about, true
+	return nil
+}
+
+// ranksKept says which ranks' traces exist: "rank 0 of 2", "ranks 0, 1 of 2", "no trace".
+func ranksKept(ranks []int, world int) string {
+	var words []string
+	for _, r := range ranks {
+		words = append(words, fmt.Sprint(r))
+	}
+	switch len(ranks) {
+	case 0:
+		return "no trace"
+	case 1:
+		return fmt.Sprintf("rank %s of %d", words[0], world)
+	}
+	return fmt.Sprintf("ranks %s of %d", strings.Join(words, ", "), world)
+}

@@ -90,9 +90,10 @@ type Round struct {
 	Streams     int         `json:"streams"`
 	InputTokens int         `json:"input_tokens,omitempty"`
 	OutTokens   int         `json:"output_tokens,omitempty"`
+	WindowSteps int         `json:"window_steps,omitempty"` // decode steps that the profiled window was to hold
 	Unprofiled  *LoadResult `json:"unprofiled,omitempty"`
 	Profiled    *LoadResult `json:"profiled,omitempty"` // the pass during which the window was taken
-	Metrics     []Delta     `json:"metrics,omitempty"`  // what the server's counters did over the round
+	Metrics     []Delta     `json:"metrics,omitempty"`  // what the server's counters did over the unprofiled pass
 	Traces      []TraceFile `json:"traces,omitempty"`
 	RanksKept   []int       `json:"ranks_kept,omitempty"`
 	WorldSize   int         `json:"world_size,omitempty"`

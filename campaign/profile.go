@@ -1,0 +1,75 @@
+package campaign
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/rooflab/rooflab/campaign/vllm"
+)
+
+// journal notes an open profile, so that one that was left open by a killed process is closed by the next.
+type journal struct {
+	Target string `json:"target"`
+}
+
+func (s *Session) journalPath() string { return filepath.Join(s.dir, ".journal", "profile.json") }
+
+// flush is how long a profile may take to be written after its window.
+const flush = 30 * time.Minute
+
+// profiled opens a profile, runs window and closes the profile again, whatever happens: an error, the end of the
+// context, a panic. Only a killed process leaves it open; then the journal stays and the next round closes it.
+func (s *Session) profiled(ctx context.Context, window func() error) (err error) {
+	if err := writeJSON(s.journalPath(), journal{s.client.Target()}); err != nil {
+		return err
+	}
+	open := true
+	defer func() {
+		if !open {
+			return
+		}
+		err = errors.Join(err, s.stopProfile(ctx))
+	}()
+	if err := s.client.StartProfile(ctx); err != nil {
+		var status *vllm.StatusError
+		if errors.As(err, &status) { // refused: nothing of ours is open
+			open = false
+			return errors.Join(err, os.Remove(s.journalPath()))
+		}
+		return err // not known whether it has started
+	}
+	if s.afterOpen != nil {
+		s.afterOpen()
+	}
+	return window()
+}
+
+// stopProfile closes the profile, also when the context has ended.
+func (s *Session) stopProfile(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flush)
+	defer cancel()
+	if err := s.client.StopProfile(ctx); err != nil {
+		return fmt.Errorf("the profile may still be open; close it with: curl -X POST %s/stop_profile: %w", s.client.Target(), err)
+	}
+	return os.Remove(s.journalPath())
+}
+
+// recoverProfile closes a profile that an earlier process left open on this target.
+func (s *Session) recoverProfile(ctx context.Context) error {
+	var j journal
+	err := readJSON(s.journalPath(), &j)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && j.Target == s.client.Target() {
+		if err := s.client.StopProfile(ctx); err != nil {
+			return fmt.Errorf("an earlier round left a profile open and it cannot be closed: %w", err)
+		}
+	}
+	return os.Remove(s.journalPath()) // of a server that is gone, such as a replay
+}

@@ -1,0 +1,336 @@
+// Package vllm speaks vLLM's HTTP API: what is served, metrics, the profiler, streamed completions.
+// It explains the server's refusals in words and knows what differs between versions.
+// It does not make load (campaign/load does), read traces or start servers.
+package vllm
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rooflab/rooflab/campaign/metrics"
+)
+
+// Headers between rooflab and a replay; other servers neither send nor read them.
+const (
+	ReplayHeader  = "Rooflab-Replay"   // on every answer of a replay: "<campaign>/<run>"
+	NearestHeader = "Rooflab-Nearest"  // the recorded number of streams that stands in for one that was not recorded
+	StreamsHeader = "Rooflab-Streams"  // of a request: how many streams the load has
+	HoldHeader    = "Rooflab-Hold"     // of a request: tokens after which the replay waits for a profile to start
+	SentHeader    = "Rooflab-Sent-Ns"  // of an answer: when the request was sent, on the replay's clock
+	ArrivalPrefix = "rooflab arrival " // SSE comment before a chunk: its arrival in ns, on the replay's clock
+)
+
+// maxBody bounds answers that are read whole; the largest real one, /metrics, is about 100 kB.
+const maxBody = 32 << 20
+
+// Client talks to one server. Make it with New.
+type Client struct {
+	base string
+	key  string
+	http *http.Client
+}
+
+// New returns a client for a server's address: "http://127.0.0.1:8000" or "127.0.0.1:8000". The API key may be "".
+func New(target, apiKey string) (*Client, error) {
+	if !strings.Contains(target, "://") {
+		target = "http://" + target
+	}
+	u, err := url.Parse(target)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("%q is no address of a server; give one like http://127.0.0.1:8000", target)
+	}
+	if u.User != nil {
+		return nil, errors.New("the target must not hold a user name or password; give the API key in ROOFLAB_API_KEY")
+	}
+	path := strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/v1")
+	t := &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+		MaxIdleConnsPerHost: 1024, // one connection a stream, kept for the next pass
+		DisableCompression:  true, // compressing would blur arrival times
+	}
+	return &Client{base: u.Scheme + "://" + u.Host + path, key: apiKey, http: &http.Client{Transport: t}}, nil
+}
+
+// Target returns the address that the client talks to.
+func (c *Client) Target() string { return c.base }
+
+// CloseIdle closes connections that no request uses.
+func (c *Client) CloseIdle() { c.http.CloseIdleConnections() }
+
+// StatusError is an answer that says no.
+type StatusError struct {
+	Method, Path string
+	Status       int
+	Type         string // vLLM's error type, such as "NotFoundError"
+	Message      string // vLLM's words, or the start of the body
+}
+
+func (e *StatusError) Error() string {
+	s := fmt.Sprintf("%s %s: the server answered %d", e.Method, e.Path, e.Status)
+	if e.Message != "" {
+		s += ": " + e.Message
+	}
+	if e.Status == http.StatusUnauthorized {
+		s += "; set ROOFLAB_API_KEY to the server's API key"
+	}
+	return s
+}
+
+// Version asks for the server's version.
+func (c *Client) Version(ctx context.Context) (string, error) {
+	var v struct{ Version string }
+	if err := c.getJSON(ctx, "/version", &v); err != nil {
+		return "", err
+	}
+	if v.Version == "" {
+		return "", fmt.Errorf("GET /version: the answer names no version; is %s a vLLM server?", c.base)
+	}
+	return v.Version, nil
+}
+
+// Model is a model that the server answers to.
+type Model struct {
+	ID          string
+	Root        string // path or hub name
+	MaxModelLen int
+}
+
+// Models asks which models the server answers to.
+func (c *Client) Models(ctx context.Context) ([]Model, error) {
+	var list struct {
+		Data []struct {
+			ID          string
+			Root        string
+			MaxModelLen int `json:"max_model_len"`
+		}
+	}
+	if err := c.getJSON(ctx, "/v1/models", &list); err != nil {
+		return nil, err
+	}
+	var models []Model
+	for _, m := range list.Data {
+		models = append(models, Model{m.ID, m.Root, m.MaxModelLen})
+	}
+	return models, nil
+}
+
+// CheckModel returns the served model with the given name, or an error that says what is served instead.
+func (c *Client) CheckModel(ctx context.Context, want string) (Model, error) {
+	models, err := c.Models(ctx)
+	if err != nil {
+		return Model{}, err
+	}
+	var ids []string
+	for _, m := range models {
+		if m.ID == want {
+			return m, nil
+		}
+		ids = append(ids, m.ID)
+	}
+	return Model{}, fmt.Errorf("the server serves %s, the campaign is about %s; give another target or change model.served in manifest.json", strings.Join(ids, ", "), want)
+}
+
+// Health returns nil when the server says that it is well.
+func (c *Client) Health(ctx context.Context) error {
+	_, _, err := c.do(ctx, http.MethodGet, "/health", nil, 30*time.Second)
+	return err
+}
+
+// Load returns the number of requests that the server tracks; it stays 0 without --enable-server-load-tracking.
+func (c *Client) Load(ctx context.Context) (int, error) {
+	var v struct {
+		ServerLoad int `json:"server_load"`
+	}
+	err := c.getJSON(ctx, "/load", &v)
+	return v.ServerLoad, err
+}
+
+// Metrics scrapes /metrics.
+func (c *Client) Metrics(ctx context.Context) (metrics.Scrape, error) {
+	body, _, err := c.do(ctx, http.MethodGet, "/metrics", nil, 30*time.Second)
+	if err != nil {
+		return metrics.Scrape{}, err
+	}
+	return metrics.Parse(bytes.NewReader(body))
+}
+
+// Replay is what a replay says about itself at GET /rooflab/replay.
+type Replay struct {
+	Campaign  string         `json:"campaign"`
+	Run       string         `json:"run"`
+	Runs      []string       `json:"runs"`
+	WorldSize int            `json:"world_size"`
+	Loads     []RecordedLoad `json:"loads"`
+}
+
+// RecordedLoad is one load of the recorded run. Times are in ns.
+type RecordedLoad struct {
+	Streams      int     `json:"streams"`
+	InputTokens  int     `json:"input_tokens"`
+	OutputTokens int     `json:"output_tokens"`
+	Ranks        []int   `json:"ranks"` // whose traces were kept
+	WallNs       int64   `json:"wall_ns"`
+	OutputTokS   float64 `json:"output_tok_s"`
+	SteadyITLNs  int64   `json:"steady_itl_ns"`
+	ITLp50Ns     int64   `json:"itl_p50_ns"`
+	ITLp90Ns     int64   `json:"itl_p90_ns"`
+	ITLp99Ns     int64   `json:"itl_p99_ns"`
+	TTFTp50Ns    int64   `json:"ttft_p50_ns"`
+	TTFTp99Ns    int64   `json:"ttft_p99_ns"`
+}
+
+// Load returns the recorded load with this number of streams.
+func (r Replay) Load(streams int) (RecordedLoad, bool) {
+	for _, l := range r.Loads {
+		if l.Streams == streams {
+			return l, true
+		}
+	}
+	return RecordedLoad{}, false
+}
+
+// Replay asks whether the server is a replay; nil means that it is not.
+func (c *Client) Replay(ctx context.Context) (*Replay, error) {
+	body, header, err := c.do(ctx, http.MethodGet, "/rooflab/replay", nil, 30*time.Second)
+	var status *StatusError
+	if errors.As(err, &status) && (status.Status == http.StatusNotFound || status.Status == http.StatusUnauthorized || status.Status == http.StatusMethodNotAllowed) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if header.Get(ReplayHeader) == "" {
+		return nil, nil // something that answers 200 to every path
+	}
+	var r Replay
+	if err := json.Unmarshal(body, &r); err != nil {
+		return nil, fmt.Errorf("GET /rooflab/replay: %w", err)
+	}
+	return &r, nil
+}
+
+func (c *Client) getJSON(ctx context.Context, path string, v any) error {
+	body, _, err := c.do(ctx, http.MethodGet, path, nil, 30*time.Second)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(body, v); err != nil {
+		return fmt.Errorf("GET %s: the answer is no JSON (%v); is %s a vLLM server?", path, err, c.base)
+	}
+	return nil
+}
+
+// do sends a request and reads the whole answer. A timeout of 0 waits as long as the context.
+func (c *Client) do(ctx context.Context, method, path string, body []byte, timeout time.Duration) ([]byte, http.Header, error) {
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
+	resp, err := c.send(ctx, method, path, body, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
+	if err != nil {
+		return nil, nil, c.explain(method, path, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, resp.Header, statusError(method, path, resp.StatusCode, b)
+	}
+	return b, resp.Header, nil
+}
+
+func (c *Client) send(ctx context.Context, method, path string, body []byte, header http.Header) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	for k, v := range header {
+		req.Header[k] = v
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.key != "" {
+		req.Header.Set("Authorization", "Bearer "+c.key)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, c.explain(method, path, err)
+	}
+	return resp, nil
+}
+
+// explain turns a network error into what happened and what to do. The address is shown without its scheme.
+func (c *Client) explain(method, path string, err error) error {
+	host := strings.TrimPrefix(strings.TrimPrefix(c.base, "http://"), "https://")
+	var dns *net.DNSError
+	switch {
+	case errors.Is(err, context.Canceled):
+		return fmt.Errorf("%s %s: stopped: %w", method, path, context.Canceled)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("no server answers at %s: connection refused; start it or give another target: %w", host, syscall.ECONNREFUSED)
+	case errors.As(err, &dns):
+		return fmt.Errorf("no server answers at %s: the name is not known here; check the target: %w", host, err)
+	case errors.Is(err, context.DeadlineExceeded), os.IsTimeout(err):
+		return fmt.Errorf("%s %s: no answer from %s in time; is the server busy or still loading?: %w", method, path, host, context.DeadlineExceeded)
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("%s %s: the server at %s closed the connection in the middle; has it stopped?: %w", method, path, host, io.ErrUnexpectedEOF)
+	}
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err // without the URL, which may hold a port picked by the kernel
+	}
+	return fmt.Errorf("%s %s: %w", method, path, err)
+}
+
+// statusError reads vLLM's error bodies: {"error":{...}}, {"error":"text"}, {"detail":"text"}.
+func statusError(method, path string, status int, body []byte) *StatusError {
+	e := &StatusError{Method: method, Path: path, Status: status}
+	var form struct {
+		Error  json.RawMessage
+		Detail json.RawMessage
+	}
+	if json.Unmarshal(body, &form) != nil || form.Error == nil && form.Detail == nil {
+		e.Message = firstLine(string(body))
+		return e
+	}
+	var object struct{ Message, Type string }
+	var text string
+	switch {
+	case json.Unmarshal(form.Error, &object) == nil:
+		e.Message, e.Type = firstLine(object.Message), object.Type
+	case json.Unmarshal(form.Error, &text) == nil, json.Unmarshal(form.Detail, &text) == nil:
+		e.Message = firstLine(text)
+	}
+	return e
+}
+
+// firstLine keeps what is meant for people: validation errors go on with file paths of the server.
+func firstLine(s string) string {
+	s = strings.TrimSpace(s)
+	if head, rest, ok := strings.Cut(s, "\n"); ok {
+		if s = head; strings.HasSuffix(head, ":") { // "1 validation error:", the next line says which
+			next, _, _ := strings.Cut(strings.TrimSpace(rest), "\n")
+			s += " " + next
+		}
+	}
+	if r := []rune(s); len(r) > 300 {
+		s = string(r[:300]) + "..."
+	}
+	return s
+}
