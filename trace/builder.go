@@ -2,7 +2,6 @@ package trace
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -108,11 +107,11 @@ func (b *Builder) linkKernels() {
 	}
 	if unlinked > 0 {
 		b.Note(diag.Diagnostic{ID: "launched_before_window", Severity: diag.Info, N: unlinked,
-			Text: fmt.Sprintf("%d GPU events have no launch in the file; they are counted in the totals but in no step", unlinked)})
+			Text: "GPU events without a launch in the file: they count in the totals but in no step"})
 	}
 	if outside > 0 {
 		b.Note(diag.Diagnostic{ID: "launched_before_first_step", Severity: diag.Info, N: outside,
-			Text: fmt.Sprintf("%d GPU events were launched before the first step annotation; they are counted in the totals but in no step", outside)})
+			Text: "GPU events launched before the first step annotation: they count in the totals but in no step"})
 	}
 }
 
@@ -125,7 +124,7 @@ func (b *Builder) checkKernels() {
 		}
 	}
 	if zero > 0 {
-		b.Note(diag.Diagnostic{ID: "zero_duration", Severity: diag.Info, N: zero, Text: fmt.Sprintf("%d kernels have duration 0", zero)})
+		b.Note(diag.Diagnostic{ID: "zero_duration", Severity: diag.Info, N: zero, Text: "kernels of duration 0"})
 	}
 }
 

@@ -2,7 +2,6 @@ package trace
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"sort"
 	"strconv"
@@ -175,7 +174,7 @@ func finishSteps(r *Rank) {
 	}
 	if cut > 0 {
 		r.Health = append(r.Health, diag.Diagnostic{ID: "partial_steps", Severity: diag.Warning, N: cut,
-			Text: fmt.Sprintf("%d of %d steps have clearly fewer GPU events than others of their size", cut, len(r.Steps)),
+			Text: "steps with clearly fewer GPU events than others of their size",
 			Hint: "compare per step only steps that are complete"})
 	}
 }

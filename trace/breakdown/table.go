@@ -223,8 +223,8 @@ func health(d diag.Diagnostic) string {
 	if d.Severity == diag.DataLoss {
 		text = "DATA LOSS: " + text
 	}
-	if d.N > 1 && !strings.HasPrefix(text, fmt.Sprint(d.N)) {
-		text += fmt.Sprintf(" (%d times)", d.N)
+	if d.N > 1 {
+		text += " (" + units.Count(int64(d.N)) + ")"
 	}
 	return text
 }

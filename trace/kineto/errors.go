@@ -11,10 +11,11 @@ type TruncatedError struct {
 	Offset int64 // bytes of JSON read
 	Events int   // complete events read
 	Cause  string
+	Hint   string
 }
 
 func (e *TruncatedError) Error() string {
-	return fmt.Sprintf("read %s: %s after %d complete events (%d bytes of JSON); the profiler may still be writing it: fetch it again, figures below cover only what was read", e.File, e.Cause, e.Events, e.Offset)
+	return fmt.Sprintf("read %s: %s after %d complete events (%d bytes of JSON); the figures cover only these; %s", e.File, e.Cause, e.Events, e.Offset, e.Hint)
 }
 
 // NoGPUError says that a file is a trace but holds no GPU events. The Rank beside it holds the steps.

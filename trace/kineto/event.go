@@ -109,7 +109,7 @@ func (d *decoder) category(s string) category {
 // event decodes raw, which is only valid during the call.
 func (d *decoder) event(raw []byte) {
 	if raw[0] != '{' {
-		d.bad("events that are no objects")
+		d.bad("event_not_object", "events that are no JSON objects were left out")
 		return
 	}
 	d.ev = event{}
@@ -121,11 +121,11 @@ func (d *decoder) event(raw []byte) {
 	dur, okDur := parseNs(d.ev.dur)
 	if d.ev.cat != catRuntime && d.ev.cat != catAnnotation {
 		if !okStart || !okDur {
-			d.bad("GPU events without a readable ts or dur")
+			d.bad("event_without_time", "GPU events without a readable ts or dur were left out")
 			return
 		}
 		if dur < 0 {
-			d.b.Note(diag.Diagnostic{ID: "negative_duration", Severity: diag.DataLoss, N: 1, Text: "GPU events with a negative duration were left out"})
+			d.bad("negative_duration", "GPU events with a negative duration were left out")
 			return
 		}
 		d.gpuEvent(start, dur)
@@ -191,6 +191,6 @@ func (d *decoder) call(name string) uint8 {
 	return kind
 }
 
-func (d *decoder) bad(what string) {
-	d.b.Note(diag.Diagnostic{ID: "unreadable_event", Severity: diag.DataLoss, N: 1, Text: what + " were left out"})
+func (d *decoder) bad(id, what string) {
+	d.b.Note(diag.Diagnostic{ID: id, Severity: diag.DataLoss, N: 1, Text: what})
 }

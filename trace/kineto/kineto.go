@@ -211,22 +211,22 @@ func (rd *reader) events() error {
 
 // truncated makes the error and the diagnostic of a file that ends, or breaks, too early.
 func (rd *reader) truncated(err error) error {
-	cause := "the JSON ends too early"
+	cause, hint := "the JSON ends too early", "fetch the file again when the profiler has finished writing it"
 	var syntax *syntaxError
 	switch {
 	case errors.As(err, &syntax):
-		cause = "the JSON is broken at " + err.Error()
+		cause, hint = "the JSON is broken at "+err.Error(), "repair the file there or profile again"
 	case rd.gz && errors.Is(rd.s.err, io.ErrUnexpectedEOF):
 		cause = "the gzip data ends too early"
 	case rd.s.err != nil && !errors.Is(rd.s.err, io.EOF):
 		cause = "the data is damaged (" + rd.s.err.Error() + ")"
 	}
-	e := &TruncatedError{File: rd.name, Offset: rd.s.base + int64(rd.s.end), Events: rd.b.Rank.Events, Cause: cause}
+	e := &TruncatedError{File: rd.name, Offset: rd.s.base + int64(rd.s.end), Events: rd.b.Rank.Events, Cause: cause, Hint: hint}
 	if syntax != nil {
 		e.Offset = syntax.offset
 	}
 	rd.b.Note(diag.Diagnostic{ID: "truncated", Severity: diag.DataLoss, N: 1, Pos: diag.Pos{File: rd.b.Rank.File, Offset: e.Offset},
-		Text: fmt.Sprintf("%s after %d complete events; the rest is missing from every figure", cause, e.Events), Hint: "fetch the file again when the profiler has finished writing it"})
+		Text: fmt.Sprintf("%s after %d complete events; the rest is missing from every figure", cause, e.Events), Hint: hint})
 	return e
 }
 

@@ -41,18 +41,19 @@ func (s *scanner) fill(keep int) (int, error) {
 		}
 		s.buf = append(s.buf, make([]byte, len(s.buf))...)
 	}
-	n, err := s.r.Read(s.buf[s.end:])
-	s.end += n
-	if err != nil {
+	for range 100 {
+		n, err := s.r.Read(s.buf[s.end:])
+		s.end += n
 		s.err = err
+		if n > 0 {
+			return keep, nil
+		}
+		if err != nil {
+			return keep, err
+		}
 	}
-	if n == 0 && err == nil {
-		return s.fill(keep)
-	}
-	if n > 0 {
-		return keep, nil
-	}
-	return keep, err
+	s.err = io.ErrNoProgress
+	return keep, s.err
 }
 
 // peek returns the next byte that is not white space, without consuming it.

@@ -15,6 +15,42 @@ type Floor struct {
 	Why        string   `json:"why"` // how the floor was made
 }
 
+// Micro is what the micro-benchmarks say about each load: notebook 20 saves it, notebook 40 judges with it.
+type Micro struct {
+	Loads       []int         `json:"loads"`
+	Setting     []Alternative `json:"setting"`      // all-reduce as the server is set, against NCCL's own choice
+	Peer        []Alternative `json:"peer"`         // the same, against a direct link between the GPUs
+	Roof        []RoofPoint   `json:"roof"`         // the expert GEMMs under their measured roof
+	Ridge       float64       `json:"ridge"`        // FLOP/byte
+	Experts     int64         `json:"experts"`      // of a layer
+	ExpertsHit  []float64     `json:"experts_hit"`  // distinct experts that a layer's tokens choose
+	ExpertBytes []int64       `json:"expert_bytes"` // of weights that a layer reads for them
+	ExpertNs    []int64       `json:"expert_ns"`    // of a layer's expert GEMMs, measured alone
+	Floors      []Floor       `json:"floors"`
+}
+
+// Growth says what the last two loads changed for messages and for expert weights, or "" with fewer loads.
+func (m Micro) Growth() string {
+	n := len(m.Loads)
+	if n < 2 || len(m.ExpertsHit) < n || m.ExpertsHit[n-2] == 0 {
+		return ""
+	}
+	a, b := m.Loads[n-2], m.Loads[n-1]
+	return fmt.Sprintf("%s times the streams make each exchange %[1]s times as large, while the experts’ weights are read once however many tokens want them: %s of %d experts a layer at %d streams, %s at %d.",
+		units.Ratio(int64(b), int64(a), 0), units.Float(m.ExpertsHit[n-2], 0), m.Experts, a, units.Float(m.ExpertsHit[n-1], 0), b)
+}
+
+// ReadTogether sets the growth of messages beside that of expert weights between the last two loads.
+func (m Micro) ReadTogether() string {
+	n := len(m.Loads)
+	if n < 2 || m.Setting[n-2].ServedNs == 0 || m.ExpertNs[n-2] == 0 {
+		return ""
+	}
+	return fmt.Sprintf("From %d to %d tokens a message grows %s times and its time as served %s times. The experts’ bytes grow %s times, and their time %s times.",
+		m.Loads[n-2], m.Loads[n-1], units.Ratio(int64(m.Loads[n-1]), int64(m.Loads[n-2]), 1), units.Ratio(m.Setting[n-1].ServedNs, m.Setting[n-2].ServedNs, 1),
+		units.Ratio(m.ExpertBytes[n-1], m.ExpertBytes[n-2], 2), units.Ratio(m.ExpertNs[n-1], m.ExpertNs[n-2], 2))
+}
+
 // Floors makes the table of distances: measured time divided by the floor.
 func Floors(ws []Window, floors []Floor) data.Table {
 	t := data.Table{ID: "floors", Title: "Distance to the floor: measured time ÷ shortest time that this GPU or path allows",

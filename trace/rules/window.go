@@ -14,6 +14,7 @@ import (
 // Window is one profiled load on one rank, with what was measured beside it.
 // SummedNs - OverlapNs = BusyNs; BusyNs + IdleNs = SpanNs; the components sum to SummedNs.
 type Window struct {
+	Name           string      `json:"name,omitempty"` // heads columns; empty = "C = 64"
 	Streams        int         `json:"streams"`
 	Rank           int         `json:"rank"`
 	Ranks          int         `json:"ranks,omitempty"` // ranks whose trace was kept
@@ -60,8 +61,13 @@ type Kernel struct {
 	Ns        int64  `json:"ns"`
 }
 
-// Label names the load: "C = 64".
-func (w Window) Label() string { return fmt.Sprintf("C = %d", w.Streams) }
+// Label names the load: "C = 64", unless the window has a name of its own.
+func (w Window) Label() string {
+	if w.Name != "" {
+		return w.Name
+	}
+	return fmt.Sprintf("C = %d", w.Streams)
+}
 
 // Sum adds the totals of the named components.
 func (w Window) Sum(components ...string) int64 {
@@ -181,3 +187,13 @@ func values(ws []Window, text func(i int, w Window) string) []data.Value {
 
 // percent adds the sign to a formatted number.
 func percent(s string) string { return s + units.HardSpace + "%" }
+
+// MeanNs is the mean time of one call of a component.
+func (w Window) MeanNs(component string) int64 {
+	for _, c := range w.Components {
+		if c.Name == component && c.N > 0 {
+			return c.Ns / int64(c.N)
+		}
+	}
+	return 0
+}

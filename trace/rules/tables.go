@@ -1,0 +1,108 @@
+package rules
+
+import (
+	"sort"
+
+	"github.com/rooflab/rooflab/data"
+	"github.com/rooflab/rooflab/internal/units"
+)
+
+// Collectives shows, for each load with two or more traced ranks, how much of all-reduce time was waiting.
+func Collectives(ws []Window) data.Table {
+	t := data.Table{ID: "collectives", Title: "All-reduce: waiting and transfer",
+		Columns: []data.Column{{Head: "Load"}, {Head: "ranks"}, {Head: "all-reduce", Unit: "ms a step", Numeric: true}, {Head: "waiting", Unit: "ms a step", Numeric: true}, {Head: "waiting", Unit: "% of all-reduce", Numeric: true}},
+		Note:    "Waiting runs from a rank's arrival to the last arrival. Rank 0's figures."}
+	for _, w := range ws {
+		row := data.Row{Component: "allreduce", Cells: []string{w.Label(), ranks(w), units.MsPer(w.Sum("allreduce"), int64(max(w.Steps, 1)), 2), "open", "open"}}
+		if len(w.WaitNs) > 0 {
+			row.Cells[3] = units.MsPer(w.waited(), int64(max(w.Steps, 1)), 2)
+			row.Cells[4] = units.Percent(w.waited(), w.Sum("allreduce"), 1)
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+func ranks(w Window) string {
+	if w.WorldSize == 0 {
+		return units.Count(int64(w.Ranks))
+	}
+	return units.Count(int64(w.Ranks)) + " of " + units.Count(int64(w.WorldSize))
+}
+
+// CastShare is the share of casts, copies and fills, as one row of text a load: the question the GLM-5 campaign left behind.
+func CastShare(ws []Window) data.Table {
+	t := data.Table{ID: "casts", Title: "Dtype casts, copies and fills",
+		Columns: []data.Column{{Head: "Load"}, {Head: "calls", Unit: "a step", Numeric: true}, {Head: "time", Unit: "ms a step", Numeric: true}, {Head: "share", Unit: "% of GPU time", Numeric: true}}}
+	for _, w := range ws {
+		n := 0
+		for _, c := range w.Components {
+			if c.Name == "cast_copy" || c.Name == "memory" {
+				n += c.N
+			}
+		}
+		t.Rows = append(t.Rows, data.Row{Component: "cast_copy", Cells: []string{w.Label(), units.Fixed(int64(n), int64(max(w.Steps, 1)), 0),
+			units.MsPer(w.Sum("cast_copy", "memory"), int64(max(w.Steps, 1)), 2), w.Share("cast_copy", "memory")}})
+	}
+	return t
+}
+
+// Perturbations compares a step without and with the profiler.
+func Perturbations(ws []Window) data.Table {
+	t := data.Table{ID: "perturbation", Title: "What profiling itself cost",
+		Columns: []data.Column{{Head: "Load"}, {Head: "without", Unit: "ms a step", Numeric: true}, {Head: "with profiler", Unit: "ms a step", Numeric: true}, {Head: "longer", Unit: "%", Numeric: true}},
+		Note:    "Without: steady median inter-token latency of an unprofiled pass. With: span of the window divided by its steps."}
+	for _, w := range ws {
+		row := data.Row{Cells: []string{w.Label(), "not measured", units.MsPer(w.SpanNs, int64(max(w.Steps, 1)), 2), "open"}}
+		if tenths, ok := w.Perturbation(); ok {
+			row.Cells[1], row.Cells[3] = units.Ms(w.UnprofiledNs, 2), units.Fixed(tenths, 10, 1)
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// Launches shows how a step's GPU work was started, and how many calls of the known kinds it has.
+func Launches(ws []Window) data.Table {
+	t := data.Table{ID: "launches", Title: "Launches a step",
+		Columns: []data.Column{{Head: "Load"}, {Head: "GPU events", Numeric: true}, {Head: "kernel launches", Numeric: true}, {Head: "graph launches", Numeric: true},
+			{Head: "all-reduce", Numeric: true}, {Head: "all-gather", Numeric: true}, {Head: "expert GEMMs", Numeric: true}, {Head: "attention kernels", Numeric: true}},
+		Note: "Launches are counted on the CPU; GPU events include the kernels that a graph launch starts."}
+	for _, w := range ws {
+		per := func(n int) string { return units.Fixed(int64(n), int64(max(w.Steps, 1)), 0) }
+		count := map[string]int{}
+		all := 0
+		for _, c := range w.Components {
+			count[c.Name] += c.N
+			all += c.N
+		}
+		t.Rows = append(t.Rows, data.Row{Cells: []string{w.Label(), per(all), per(w.KernelLaunches), per(w.GraphLaunches),
+			per(count["allreduce"]), per(count["allgather"]), per(count["moe.experts"]), per(count["attention.core"])}})
+	}
+	return t
+}
+
+// Modes compares windows of one load that differ in one setting, such as eager and graphs. Labels head the columns.
+func Modes(title string, names []string, ws []Window) data.Table {
+	t := data.Table{Title: title, Columns: []data.Column{{Head: "Per step"}}}
+	for _, n := range names {
+		t.Columns = append(t.Columns, data.Column{Head: n, Unit: "ms", Numeric: true})
+	}
+	add := func(label, component string, bold, rule bool, ns func(Window) int64) {
+		row := data.Row{Component: component, Bold: bold, Rule: rule, Cells: []string{label}}
+		for _, w := range ws {
+			row.Cells = append(row.Cells, units.MsPer(ns(w), int64(max(w.Steps, 1)), 2))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	b := Bottlenecks(ws)
+	sort.SliceStable(b.Rows, func(i, k int) bool { return b.Rows[i].Ns[0] > b.Rows[k].Ns[0] })
+	for _, r := range b.Rows {
+		add(r.Label, r.Components[0], false, false, func(w Window) int64 { return w.Sum(r.Components...) })
+	}
+	add("GPU time, summed", "", true, true, func(w Window) int64 { return w.SummedNs })
+	add("Two streams at once", "", false, false, func(w Window) int64 { return -w.OverlapNs })
+	add("Idle: no GPU work runs", "idle", false, false, func(w Window) int64 { return w.IdleNs })
+	add("Step", "", true, false, func(w Window) int64 { return w.SpanNs })
+	return t
+}
