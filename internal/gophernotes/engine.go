@@ -58,6 +58,9 @@ func (e *engine) Run(code string) (serve.Bundle, error) {
 		return serve.Bundle{}, err
 	}
 	vals, types, err := doEval(e.kernel.ir, OutErr{os.Stdout, os.Stderr}, code)
+	if e.interrupted() {
+		err = errInterrupted // also when the cell came to its end
+	}
 	if err != nil {
 		return serve.Bundle{}, readable(err)
 	}
@@ -81,6 +84,12 @@ func (e *engine) begin() {
 	e.running, e.stale = true, false
 	e.mu.Unlock()
 	interrupts.begin(gls.GoID())
+}
+
+func (e *engine) interrupted() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.stale
 }
 
 func (e *engine) end() {

@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	r "reflect"
+	"strings"
 )
 
 // repairProxies lets cell types have methods that show them. gophernotes' own proxy for JSONer returns a string where the interface returns a map, and the interpreter refuses
@@ -56,7 +57,9 @@ func (p *proxyError) Error() string { return p.Error_(p.Object) }
 func renderText(d Data, v interface{}) Data {
 	d.Data = ensure(d.Data)
 	if d.Data[MIMETypeText] == nil {
-		d.Data[MIMETypeText] = fmt.Sprint(v)
+		if text := fmt.Sprint(v); !strings.Contains(text, "%!v(PANIC=") { // the interpreter cannot call every method
+			d.Data[MIMETypeText] = text
+		}
 	}
 	return d
 }

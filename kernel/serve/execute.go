@@ -116,7 +116,7 @@ func (s *Server) abortQueued() {
 				continue
 			}
 			s.status(m, "busy")
-			s.reply(s.sockets.Shell, m, "execute_reply", map[string]any{"status": "aborted", "execution_count": s.count})
+			s.reply(s.sockets.Shell, m, "execute_reply", map[string]any{"status": "aborted"})
 			s.status(m, "idle")
 		case <-patience:
 			return

@@ -1,0 +1,13 @@
+#!/bin/sh
+# Browser tests: the Go kernel in JupyterLab. Needs what .ci/setup.sh installs and `make kernel` builds.
+set -eu
+cd "$(dirname "$0")/../.."
+mkdir -p _build/browser
+cp .ci/browser/package.json .ci/browser/package-lock.json .ci/browser/*.mjs _build/browser/
+want=$(cksum <.ci/browser/package-lock.json)
+if [ "$(cat _build/browser/.installed 2>/dev/null || true)" != "$want" ]; then
+	npm ci --prefix _build/browser --no-audit --no-fund --silent
+	echo "$want" >_build/browser/.installed
+fi
+JUPYTER_PATH=${JUPYTER_PATH:-$PWD/_build/jupyter/share/jupyter} \
+	node _build/browser/jupyterlab.mjs --jupyter _build/venv/bin/jupyter --out _build/browser/shots .ci/browser/smoke.ipynb "$@"
