@@ -28,6 +28,14 @@ func (f Facts) SimpleRender() map[string]interface{} {
 	return bundle(MIMEFacts, f, t.HTML(), t.Text())
 }
 
+// Note is a paragraph that a cell says, in Markdown.
+type Note string
+
+// SimpleRender shows the note in a notebook.
+func (n Note) SimpleRender() map[string]interface{} {
+	return map[string]interface{}{"text/markdown": string(n), "text/plain": wrap(string(n), 100)}
+}
+
 // SimpleRender shows the bottleneck table in a notebook.
 func (b Bottlenecks) SimpleRender() map[string]interface{} {
 	t := b.Table()

@@ -1,0 +1,227 @@
+// Package phases runs the notebooks of a campaign, one after another, against a server or a replay, and leaves the
+// executed notebooks and their results in the campaign's folder.
+// It does not analyse, draw or publish; the notebooks and sitegen do.
+package phases
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/rooflab/rooflab/campaign"
+	"github.com/rooflab/rooflab/campaign/replay"
+	"github.com/rooflab/rooflab/campaign/vllm"
+	"github.com/rooflab/rooflab/data"
+	"github.com/rooflab/rooflab/internal/diag"
+	"github.com/rooflab/rooflab/notebooks"
+	"github.com/rooflab/rooflab/notebooks/nbclient"
+)
+
+// Options say what to run. Dir and Target are required.
+type Options struct {
+	Dir       string // the campaign's folder; made when it is not there
+	Target    string // "http://host:port", or "replay:DIR" for an archived campaign
+	TraceDir  string // where a live server writes its profiles, seen from here
+	From      string // the archive that gives a new folder its manifest; "" is the replayed one
+	Numbers   []int  // phases to run; empty means all
+	Params    []nbclient.Param
+	Kernel    string // kernelspec; "" is what the notebooks name
+	KernelDir string
+	Timeout   time.Duration // for one cell
+	Resume    bool          // leave notebooks that finished and have not changed
+
+	Begin func(p notebooks.Phase)                    // before a notebook; may be nil
+	Cell  func(p notebooks.Phase, e nbclient.Event)  // for every cell; may be nil
+	Warn  func(p notebooks.Phase, d diag.Diagnostic) // what did not stop the run; may be nil
+	Lost  func(p notebooks.Phase, stop string)       // the kernel died; stop says what became of the profiler; may be nil
+}
+
+// Error says which notebook stopped the campaign. What was measured before stays in the folder.
+type Error struct {
+	Phase notebooks.Phase
+	Dir   string
+	Err   error
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("phase %d stopped: %v\nwhat was measured before is kept in %s; the same command with --resume goes on there", e.Phase.Number, e.Err, e.Dir)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Run executes the phases in order and stops at the first that fails.
+func Run(ctx context.Context, o Options) error {
+	todo, err := o.phases()
+	if err != nil {
+		return err
+	}
+	dir, err := filepath.Abs(o.Dir)
+	if err != nil {
+		return err
+	}
+	srv, err := o.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer srv.close()
+	if err := prepare(dir, o.from(), todo); err != nil {
+		return err
+	}
+	for _, p := range todo {
+		if o.Begin != nil {
+			o.Begin(p)
+		}
+		if err := o.run(ctx, dir, srv, p); err != nil {
+			return &Error{Phase: p, Dir: o.Dir, Err: err}
+		}
+	}
+	return nil
+}
+
+func (o Options) phases() ([]notebooks.Phase, error) {
+	all := notebooks.Phases()
+	if len(o.Numbers) == 0 {
+		return all, nil
+	}
+	var out []notebooks.Phase
+	for _, n := range o.Numbers {
+		if n < 0 || n >= len(all) {
+			return nil, fmt.Errorf("phase %d: phases are 0 to %d", n, len(all)-1)
+		}
+		out = append(out, all[n])
+	}
+	return out, nil
+}
+
+// from is the archive that a new folder takes its manifest from, or "".
+func (o Options) from() string {
+	if o.From != "" {
+		return o.From
+	}
+	if dir, ok := strings.CutPrefix(o.Target, "replay:"); ok {
+		return dir
+	}
+	return ""
+}
+
+// server is what the notebooks talk to.
+type server struct {
+	url, traceDir, archive string
+	replay                 *replay.Server
+}
+
+func (o Options) open(ctx context.Context) (server, error) {
+	dir, ok := strings.CutPrefix(o.Target, "replay:")
+	if !ok {
+		if o.Target == "" {
+			return server{}, errors.New("no target: give --target http://host:port, or --target replay:DIR for an archived campaign")
+		}
+		return server{url: o.Target, traceDir: o.TraceDir}, nil
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return server{}, err
+	}
+	r, err := replay.Start(ctx, replay.Options{Dir: abs})
+	if err != nil {
+		return server{}, err
+	}
+	return server{url: r.URL, traceDir: r.TraceDir, archive: abs, replay: r}, nil
+}
+
+func (s server) close() {
+	if s.replay != nil {
+		_ = s.replay.Close()
+	}
+}
+
+// env tells the notebooks where things are; nothing of it is written into them.
+func (s server) env(dir string) []string {
+	env := []string{"ROOFLAB_CAMPAIGN=" + dir, "ROOFLAB_TARGET=" + s.url}
+	if s.traceDir != "" {
+		env = append(env, "ROOFLAB_TRACE_DIR="+s.traceDir)
+	}
+	if s.archive != "" {
+		env = append(env, "ROOFLAB_ARCHIVE="+s.archive)
+	}
+	return env
+}
+
+// prepare makes the campaign's folder and puts the notebooks there that are not there yet.
+func prepare(dir, from string, todo []notebooks.Phase) error {
+	if _, err := os.Stat(filepath.Join(dir, data.ManifestFile)); errors.Is(err, fs.ErrNotExist) && from == "" {
+		return fmt.Errorf("%s is no campaign folder yet; make one first with: rooflab init %s", dir, dir)
+	}
+	if err := campaign.Init(dir, from); err != nil {
+		return err
+	}
+	for _, p := range todo {
+		name := notebookPath(dir, p)
+		if _, err := os.Stat(name); err == nil {
+			continue
+		}
+		b, err := notebooks.Read(p.Notebook)
+		if err != nil {
+			return err
+		}
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(name, b, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func notebookPath(dir string, p notebooks.Phase) string {
+	return filepath.Join(dir, "notebooks", p.Notebook+".ipynb")
+}
+
+func (o Options) run(ctx context.Context, dir string, srv server, p notebooks.Phase) error {
+	name := notebookPath(dir, p)
+	opts := nbclient.Options{Notebook: name, Out: name, Kernel: o.Kernel, KernelDir: o.KernelDir, Env: srv.env(dir),
+		Timeout: o.Timeout, Resume: o.Resume}
+	var err error
+	if opts.Params, err = declared(p, o.Params); err != nil {
+		return err
+	}
+	if o.Cell != nil {
+		opts.Progress = func(e nbclient.Event) { o.Cell(p, e) }
+	}
+	if o.Warn != nil {
+		opts.Warn = func(d diag.Diagnostic) { o.Warn(p, d) }
+	}
+	opts.OnKernelLost = func() {
+		stop := stopProfile(srv.url)
+		if o.Lost != nil {
+			o.Lost(p, stop)
+		}
+	}
+	_, err = nbclient.Run(ctx, opts)
+	return err
+}
+
+// stopProfile makes sure that no profiler keeps running on the server after the kernel that started it is gone.
+func stopProfile(url string) string {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	c, err := vllm.New(url, os.Getenv("ROOFLAB_API_KEY"))
+	if err == nil {
+		defer c.CloseIdle()
+		err = c.StopProfile(ctx)
+	}
+	var status *vllm.StatusError
+	switch {
+	case err == nil:
+		return "the server was told to stop its profiler"
+	case errors.As(err, &status) && status.Status == 404:
+		return "the server has no profiler"
+	}
+	return fmt.Sprintf("its profiler could not be stopped, look after it: %v", err)
+}
