@@ -5,8 +5,8 @@
 // kernels; package kernel does.
 package serve
 
-// Engine runs cells. All methods but Interrupt are called from one goroutine, one at a time. A goroutine that a
-// cell ends with runtime.Goexit is replaced by another.
+// Engine runs cells. All methods but Info and Interrupt are called from one goroutine, one at a time. A goroutine that
+// a cell ends with runtime.Goexit is replaced by another.
 type Engine interface {
 	// Info says who answers.
 	Info() Info

@@ -34,10 +34,12 @@ func (s *Server) execute(m *wire.Message) {
 	}
 	s.running.Store(true)
 	result, err := s.run(r.Code)
-	s.finish(m, r, result, err)
+	var behind []*wire.Message
 	if err != nil && isTrue(r.StopOnError) && !r.Silent {
-		s.abortQueued()
+		behind = s.waiting()
 	}
+	s.finish(m, r, result, err)
+	s.abort(behind)
 }
 
 // run keeps a panic of the engine itself from ending the process.
@@ -104,22 +106,30 @@ func (s *Server) evaluate(expressions map[string]string) map[string]any {
 	return values
 }
 
-// abortQueued refuses the cells that wait behind one that failed. Those sent together with it may still be on their
-// way, so it waits a moment for them.
-func (s *Server) abortQueued() {
-	patience := time.After(50 * time.Millisecond)
+// waiting takes the requests that were sent before the answer to a failed cell could be known. Those sent together
+// with it may still be on their way, so it waits a moment for them.
+func (s *Server) waiting() []*wire.Message {
+	var requests []*wire.Message
+	patience := time.After(10 * time.Millisecond)
 	for {
 		select {
 		case m := <-s.queue:
-			if m.Type() != "execute_request" {
-				s.handle(s.sockets.Shell, m)
-				continue
-			}
-			s.status(m, "busy")
-			s.reply(s.sockets.Shell, m, "execute_reply", map[string]any{"status": "aborted"})
-			s.status(m, "idle")
+			requests = append(requests, m)
 		case <-patience:
-			return
+			return requests
 		}
+	}
+}
+
+// abort refuses the cells behind one that failed and answers every other request.
+func (s *Server) abort(requests []*wire.Message) {
+	for _, m := range requests {
+		if m.Type() != "execute_request" {
+			s.handle(s.sockets.Shell, m)
+			continue
+		}
+		s.status(m, "busy")
+		s.reply(s.sockets.Shell, m, "execute_reply", map[string]any{"status": "aborted"})
+		s.status(m, "idle")
 	}
 }
