@@ -1,0 +1,208 @@
+package nbclient
+
+import (
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// goAssigner returns how to write values for the variables that a Go parameters cell declares. Without a parameters
+// cell the injected cell declares the variables itself.
+func goAssigner(declared string, hasCell bool) (func(Param) (string, error), error) {
+	if !hasCell {
+		return func(p Param) (string, error) {
+			lit, err := goLiteral(p, "")
+			return "var " + p.Name + " = " + lit, err
+		}, nil
+	}
+	types, err := goVariables(declared)
+	if err != nil {
+		return nil, fmt.Errorf("read the parameters cell: %w", err)
+	}
+	return func(p Param) (string, error) {
+		kind, ok := types[p.Name]
+		if !ok {
+			names := make([]string, 0, len(types))
+			for name := range types {
+				names = append(names, name)
+			}
+			slices.Sort(names)
+			return "", fmt.Errorf("parameter %s: the parameters cell does not declare it; it declares %s", p.Name, strings.Join(names, ", "))
+		}
+		lit, err := goLiteral(p, kind)
+		return p.Name + " = " + lit, err
+	}, nil
+}
+
+// goVariables finds the variables of a cell and their types, as far as they can be read off: "int", "float64",
+// "string", "bool", a slice of one of these, or "" when unknown.
+func goVariables(source string) (map[string]string, error) {
+	file, err := parser.ParseFile(token.NewFileSet(), "cell", "package p;"+source, parser.SkipObjectResolution)
+	if err != nil { // := is allowed in a cell, in a file it is not
+		var inFunc error
+		if file, inFunc = parser.ParseFile(token.NewFileSet(), "cell", "package p; func _() {"+source+"\n}", parser.SkipObjectResolution); inFunc != nil {
+			return nil, err
+		}
+	}
+	types := map[string]string{}
+	add := func(names []ast.Expr, typ ast.Expr, values []ast.Expr) {
+		for i, n := range names {
+			id, ok := n.(*ast.Ident)
+			if !ok || id.Name == "_" {
+				continue
+			}
+			types[id.Name] = ""
+			if typ != nil {
+				types[id.Name] = typeText(typ)
+			} else if i < len(values) && len(values) == len(names) {
+				types[id.Name] = typeOf(values[i])
+			}
+		}
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.ValueSpec:
+			var names []ast.Expr
+			for _, id := range n.Names {
+				names = append(names, id)
+			}
+			add(names, n.Type, n.Values)
+		case *ast.AssignStmt:
+			if n.Tok == token.DEFINE {
+				add(n.Lhs, nil, n.Rhs)
+			}
+		case *ast.FuncDecl:
+			return n.Name.Name == "_" // only the one made above
+		case *ast.FuncLit:
+			return false
+		}
+		return true
+	})
+	return types, nil
+}
+
+func typeText(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.Name
+	case *ast.ArrayType:
+		if e.Len == nil {
+			if elem := typeText(e.Elt); elem != "" {
+				return "[]" + elem
+			}
+		}
+	}
+	return ""
+}
+
+// typeOf gives the type of a literal, "" for any other expression.
+func typeOf(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		switch e.Kind {
+		case token.INT:
+			return "int"
+		case token.FLOAT:
+			return "float64"
+		case token.STRING:
+			return "string"
+		}
+	case *ast.Ident:
+		if e.Name == "true" || e.Name == "false" {
+			return "bool"
+		}
+	case *ast.UnaryExpr:
+		return typeOf(e.X)
+	case *ast.ParenExpr:
+		return typeOf(e.X)
+	case *ast.CompositeLit:
+		return typeText(e.Type)
+	}
+	return ""
+}
+
+// goLiteral writes a value for a variable of the given type; "" means that the value decides.
+func goLiteral(p Param, typ string) (string, error) {
+	if typ == "string" && p.text != "" {
+		if _, isString := p.Value.(string); !isString {
+			return strconv.Quote(p.text), nil
+		}
+	}
+	list, isList := p.Value.([]any)
+	if !isList {
+		return goScalar(p.Name, p.Value, typ)
+	}
+	elem, ok := strings.CutPrefix(typ, "[]")
+	if typ == "" {
+		elem = commonType(list)
+	} else if !ok {
+		return "", mismatch(p.Name, typ, p.Value)
+	}
+	parts := make([]string, len(list))
+	for i, v := range list {
+		lit, err := goScalar(p.Name, v, elem)
+		if err != nil {
+			return "", mismatch(p.Name, "[]"+elem, p.Value)
+		}
+		parts[i] = lit
+	}
+	return "[]" + elem + "{" + strings.Join(parts, ", ") + "}", nil
+}
+
+func goScalar(name string, v any, typ string) (string, error) {
+	switch v := v.(type) {
+	case string:
+		if typ == "string" || typ == "" {
+			return strconv.Quote(v), nil
+		}
+	case bool:
+		if typ == "bool" || typ == "" {
+			return strconv.FormatBool(v), nil
+		}
+	case json.Number:
+		whole := !strings.ContainsAny(v.String(), ".eE")
+		isFloat := typ == "float64" || typ == "float32"
+		isInt := strings.HasPrefix(typ, "int") || strings.HasPrefix(typ, "uint")
+		if isFloat || isInt && whole || typ == "" {
+			return v.String(), nil
+		}
+	}
+	return "", mismatch(name, typ, v)
+}
+
+func mismatch(name, typ string, v any) error {
+	raw, _ := json.Marshal(v) // came from JSON
+	if typ == "" {
+		return fmt.Errorf("parameter %s: a Go variable cannot be %s", name, raw)
+	}
+	return fmt.Errorf("parameter %s is %s in the parameters cell, got %s", name, typ, raw)
+}
+
+// commonType is the element type of a list whose variable has no known type.
+func commonType(list []any) string {
+	typ := ""
+	for _, v := range list {
+		t := "string"
+		switch v := v.(type) {
+		case bool:
+			t = "bool"
+		case json.Number:
+			if t = "int"; strings.ContainsAny(v.String(), ".eE") {
+				t = "float64"
+			}
+		}
+		if typ == "int" && t == "float64" || typ == "float64" && t == "int" {
+			t = "float64"
+		}
+		typ = t
+	}
+	if typ == "" {
+		return "string"
+	}
+	return typ
+}
