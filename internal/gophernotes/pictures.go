@@ -31,7 +31,6 @@ func withPicture(bundle MIMEMap) MIMEMap {
 	}
 	drawn := merge(nil, bundle)
 	if err := draw(drawn); err != nil {
-		drawn = merge(nil, bundle)
 		drawn[MIMETypeText] = fmt.Sprintf("%v\n(no picture: %v)", bundle[MIMETypeText], err)
 	}
 	return drawn
