@@ -35,7 +35,7 @@ type Options struct {
 	TraceDir string
 	// Model is the served name; "" is the manifest's.
 	Model string
-	// Run names the run in the folder, and the one to replay; "" is the replayed run, else the manifest's main run, else "main".
+	// Run names the run in the folder, and the one to replay; "" is the archive's main run in a replay, else the manifest's, else "main".
 	Run string
 	// Again measures rounds again that the folder has already.
 	Again bool

@@ -36,8 +36,8 @@ func ReadManifest(dir string) (data.Campaign, error) {
 	return c, nil
 }
 
-// Init makes a campaign folder: the manifest of the campaign in from with its model, hardware and notes,
-// the model's config.json, the host files and the baseline, but no runs and no results.
+// Init makes a campaign folder: the manifest of the campaign in from with its model, hardware and notes (to be edited when
+// another server is measured), the model's config.json, the host files and the baseline, but no runs and no results.
 // A folder that has a manifest already is left as it is.
 func Init(dir, from string) error {
 	if _, err := os.Stat(filepath.Join(dir, data.ManifestFile)); err == nil {
@@ -56,7 +56,7 @@ func Init(dir, from string) error {
 			return err
 		}
 	}
-	c.Runs, c.Files = nil, nil
+	c.Main, c.Measured, c.Runs, c.Files = "", "", nil, nil // the first round fills them in
 	if c.Files, err = hashFiles(dir); err != nil {
 		return err
 	}

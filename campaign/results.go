@@ -127,8 +127,8 @@ func (s *Session) TracePath(round data.Round, rank int) string {
 	return ""
 }
 
-// TracePaths returns the paths of all traces of a round, by rank.
-func (s *Session) TracePaths(round data.Round) []string {
+// Traces returns the paths of all traces of a round, by rank.
+func (s *Session) Traces(round data.Round) []string {
 	var paths []string
 	for _, t := range round.Traces {
 		if p := s.TracePath(round, t.Rank); p != "" {

@@ -14,7 +14,8 @@ import (
 	"github.com/rooflab/rooflab/data"
 )
 
-// RoundOptions describe one load. Zero values are the recorded load's in a replay, else the defaults named here.
+// RoundOptions describe one load. Zero values are the defaults named here.
+// A replay always has the recorded lengths, and a note when others were asked for: its figures hold for no other.
 type RoundOptions struct {
 	Streams       int
 	InputTokens   int     // of every prompt; 256
@@ -101,6 +102,7 @@ func (s *Session) round(ctx context.Context, o RoundOptions) (data.Round, error)
 
 // plan fills in defaults and refuses what cannot be measured.
 func (s *Session) plan(o *RoundOptions) (data.Round, error) {
+	var notes []string
 	if s.about != nil {
 		l, ok := s.about.Load(o.Streams)
 		if !ok {
@@ -110,7 +112,10 @@ func (s *Session) plan(o *RoundOptions) (data.Round, error) {
 			}
 			return data.Round{}, fmt.Errorf("%s/%s was not recorded with %d streams; recorded: %v", s.about.Campaign, s.about.Run, o.Streams, have)
 		}
-		o.InputTokens, o.OutputTokens = or(o.InputTokens, l.InputTokens), or(o.OutputTokens, l.OutputTokens)
+		if or(o.InputTokens, l.InputTokens) != l.InputTokens || or(o.OutputTokens, l.OutputTokens) != l.OutputTokens {
+			notes = append(notes, fmt.Sprintf("recorded with %d prompt and %d output tokens", l.InputTokens, l.OutputTokens))
+		}
+		o.InputTokens, o.OutputTokens = l.InputTokens, l.OutputTokens
 	}
 	o.InputTokens, o.OutputTokens, o.WindowSteps = or(o.InputTokens, defaultInput), or(o.OutputTokens, defaultOutput), or(o.WindowSteps, defaultWindow)
 	if o.WindowSeconds == 0 {
@@ -122,7 +127,7 @@ func (s *Session) plan(o *RoundOptions) (data.Round, error) {
 	case o.Streams < 1:
 		return data.Round{}, fmt.Errorf("give the number of streams, such as 1, 64 or 256")
 	}
-	return data.Round{Streams: o.Streams, InputTokens: o.InputTokens, OutTokens: o.OutputTokens, WindowSteps: o.WindowSteps}, nil
+	return data.Round{Streams: o.Streams, InputTokens: o.InputTokens, OutTokens: o.OutputTokens, WindowSteps: o.WindowSteps, Notes: notes}, nil
 }
 
 func or(v, otherwise int) int {
@@ -193,7 +198,27 @@ func (s *Session) keep(run *data.Run, round data.Round) error {
 		rounds = append(rounds, round)
 	}
 	run.Rounds = rounds
-	return s.writeRun(*run)
+	if err := s.writeRun(*run); err != nil {
+		return err
+	}
+	return s.introduce(*run)
+}
+
+// introduce names the first run that is measured as the campaign's, with its date: the recorded one of a replay.
+func (s *Session) introduce(run data.Run) error {
+	if s.manifest.Main != "" {
+		return nil
+	}
+	measured := time.Now().UTC().Format("2006-01-02")
+	if s.archive != "" {
+		c, err := ReadManifest(s.archive)
+		if err != nil {
+			return err
+		}
+		measured = c.Measured
+	}
+	s.manifest.Main, s.manifest.Measured, s.manifest.Runs = run.Name, measured, []data.RunRef{{Name: run.Name, What: run.What}}
+	return writeJSON(filepath.Join(s.dir, data.ManifestFile), s.manifest)
 }
 
 func (s *Session) loadOptions(o RoundOptions) load.Options {

@@ -46,6 +46,7 @@ type Hardware struct {
 	GPU     string `json:"gpu"`
 	Count   int    `json:"count"`
 	Network string `json:"network"`
+	Engine  string `json:"engine,omitempty"` // the server's software: "vLLM 0.24.0"
 	Driver  string `json:"driver,omitempty"`
 	CUDA    string `json:"cuda,omitempty"`
 	NCCL    string `json:"nccl,omitempty"`
