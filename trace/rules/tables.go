@@ -106,3 +106,23 @@ func Modes(title string, names []string, ws []Window) data.Table {
 	add("Step", "", true, false, func(w Window) int64 { return w.SpanNs })
 	return t
 }
+
+// RankTable sets the ranks of each window side by side: the all-reduce of each rank, and how much of it was waiting.
+func RankTable(ws []Window) data.Table {
+	t := data.Table{ID: "ranks", Title: "All-reduce on each rank",
+		Columns: []data.Column{{Head: "Run"}, {Head: "Rank"}, {Head: "all-reduce", Unit: "ms a step", Numeric: true}, {Head: "of it waiting", Unit: "ms a step", Numeric: true}, {Head: "waiting", Unit: "% of all-reduce", Numeric: true}}}
+	for _, w := range ws {
+		sums := []int64{w.Sum("allreduce")}
+		for _, o := range w.OtherRanks {
+			sums = append(sums, o.Ns)
+		}
+		for i, ns := range sums {
+			row := data.Row{Component: "allreduce", Cells: []string{w.Label(), units.Count(int64(i)), units.MsPer(ns, int64(max(w.Steps, 1)), 2), "open", "open"}}
+			if i < len(w.WaitNs) {
+				row.Cells[3], row.Cells[4] = units.MsPer(w.WaitNs[i], int64(max(w.Steps, 1)), 2), units.Percent(w.WaitNs[i], ns, 1)
+			}
+			t.Rows = append(t.Rows, row)
+		}
+	}
+	return t
+}

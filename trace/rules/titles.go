@@ -115,3 +115,14 @@ func LayerTitle(slices []breakdown.Slice) string {
 	}
 	return fmt.Sprintf("One layer: %s take %s of its %s µs", list(parts), percent(units.Percent(big, end, 0)), units.Us(end, 0))
 }
+
+// GraphsTitle heads the figure of one load with and without CUDA graphs: how much longer the step is, and how much of it is idle.
+// The first window is the one with graphs.
+func GraphsTitle(ws []Window) string {
+	if len(ws) < 2 {
+		return "One step with CUDA graphs; a run without was not measured"
+	}
+	g, e := ws[0], ws[1]
+	return fmt.Sprintf("Without CUDA graphs the step is %s times as long, and the GPU idles %s of it",
+		units.Ratio(e.StepNs(), g.StepNs(), 1), percent(units.Percent(e.IdleNs, e.SpanNs, 0)))
+}
