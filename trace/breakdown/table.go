@@ -18,6 +18,9 @@ func (r Report) Table() data.Table { return r.table(false) }
 // PartsTable is Table with the parts of each component below it.
 func (r Report) PartsTable() data.Table { return r.table(true) }
 
+// SimpleRender shows the table in a notebook.
+func (r Report) SimpleRender() map[string]interface{} { return r.Table().SimpleRender() }
+
 func (r Report) table(parts bool) data.Table {
 	t := data.Table{ID: "breakdown", Title: r.title(), Note: r.notes(), Columns: []data.Column{{Head: "Component"}}}
 	one := len(r.Ranks) == 1

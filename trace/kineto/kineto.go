@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/tidwall/gjson"
@@ -155,7 +156,7 @@ func (rd *reader) member() error {
 	if err != nil {
 		return err
 	}
-	key := string(raw[1 : len(raw)-1])
+	key := strings.Trim(string(raw), `"`)
 	if _, err := rd.s.expect(":"); err != nil {
 		return err
 	}
@@ -196,17 +197,31 @@ func (rd *reader) events() error {
 			return nil
 		}
 		raw, err := rd.s.value()
-		if err != nil {
-			return err
+		if err == nil {
+			rd.b.Rank.Events++
+			rd.decode.event(raw)
+			var c byte
+			if c, err = rd.s.expect(",]"); err == nil && c == ']' {
+				return nil
+			}
 		}
-		rd.b.Rank.Events++
-		rd.decode.event(raw)
-		if c, err := rd.s.expect(",]"); err != nil {
-			return err
-		} else if c == ']' {
-			return nil
+		if err != nil {
+			if err = rd.resume(err); err != nil {
+				return err
+			}
 		}
 	}
+}
+
+// resume goes on at the next object after text between two events that is no JSON; any other error is returned.
+func (rd *reader) resume(err error) error {
+	var syntax *syntaxError
+	if !errors.As(err, &syntax) {
+		return err
+	}
+	rd.b.Note(diag.Diagnostic{ID: "broken_json", Severity: diag.DataLoss, N: 1, Pos: diag.Pos{File: rd.b.Rank.File, Offset: syntax.offset},
+		Text: "text between events that is no JSON was skipped, first at " + err.Error()})
+	return rd.s.skipTo('{')
 }
 
 // truncated makes the error and the diagnostic of a file that ends, or breaks, too early.
@@ -243,6 +258,10 @@ var rankInName = regexp.MustCompile(`(?i)(?:rank[-_]?|TP-?)(\d+)`)
 // finish fills what needs the whole file: rank and GPU name.
 func (rd *reader) finish() {
 	rank := &rd.b.Rank
+	if rd.s.unclosed > 0 {
+		rd.b.Note(diag.Diagnostic{ID: "unclosed_string", Severity: diag.Warning, N: rd.s.unclosed,
+			Text: "strings without a closing quote were ended at the end of their line; their events may lack fields"})
+	}
 	if !rd.hasRank {
 		all := rankInName.FindAllStringSubmatch(rank.File, -1)
 		if len(all) > 0 {

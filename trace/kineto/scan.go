@@ -1,6 +1,7 @@
 package kineto
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ type scanner struct {
 	pos, end int   // buf[pos:end] is read and not consumed
 	base     int64 // offset of buf[0] in the stream
 	err      error // what ended the stream
+	unclosed int   // strings that a line end closed
 }
 
 func newScanner(r io.Reader) *scanner { return &scanner{r: r, buf: make([]byte, 256<<10)} }
@@ -132,7 +134,7 @@ func (s *scanner) nested() ([]byte, error) {
 		for i < len(buf) {
 			switch class[buf[i]] {
 			case 1:
-				stop := stringEnd(buf, i+1)
+				stop := s.stringEnd(buf, i+1)
 				if stop < 0 {
 					goto more
 				}
@@ -158,24 +160,45 @@ func (s *scanner) nested() ([]byte, error) {
 	}
 }
 
-// stringEnd returns the index after the quote that closes the string whose text begins at i, or -1.
-func stringEnd(buf []byte, i int) int {
+// stringEnd returns the index after the string whose text begins at i, or -1 when buf ends before. A string also ends, and is
+// counted, at a line end: JSON allows none inside, and names with a bare quote or backslash (pytorch/pytorch#146900, kineto#336)
+// would otherwise turn everything after them inside out.
+func (s *scanner) stringEnd(buf []byte, i int) int {
 	for i < len(buf) {
 		switch buf[i] {
 		case '"':
 			return i + 1
+		case '\n':
+			s.unclosed++
+			return i
 		case '\\':
-			i++
+			if i+1 < len(buf) && buf[i+1] != '\n' {
+				i++
+			}
 		}
 		i++
 	}
 	return -1
 }
 
+// skipTo consumes everything before the next c.
+func (s *scanner) skipTo(c byte) error {
+	for {
+		if at := bytes.IndexByte(s.buf[s.pos:s.end], c); at >= 0 {
+			s.pos += at
+			return nil
+		}
+		s.pos = s.end
+		if _, err := s.fill(s.pos); err != nil {
+			return unexpected(err)
+		}
+	}
+}
+
 func (s *scanner) quoted() ([]byte, error) {
 	start := s.pos
 	for {
-		if stop := stringEnd(s.buf[:s.end], start+1); stop > 0 {
+		if stop := s.stringEnd(s.buf[:s.end], start+1); stop > 0 {
 			s.pos = stop
 			return s.buf[start:stop], nil
 		}
