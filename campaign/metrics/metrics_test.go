@@ -1,0 +1,175 @@
+package metrics
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rooflab/rooflab/internal/sharedtest"
+)
+
+func TestParseReadsEveryFormOfALine(t *testing.T) {
+	s := ParseString(`# HELP a_total Things with \\ and \n in it
+# TYPE a_total counter
+a_total{path="C:\\x\n\"q\"",other="}{,="} 12.0
+a_total 3 1700000000000
+# a free comment
+# TYPE h histogram
+h_bucket{le="0.1"} 1
+h_bucket{le="+Inf"} 4 # {trace_id="x"} 0.5 1700
+h_sum 2.5
+h_count 4
+b NaN
+  c	-Inf
+d{} +Inf
+`)
+	if s.Diagnostics != nil {
+		t.Fatal(s.Diagnostics)
+	}
+	if len(s.Families) != 5 {
+		t.Fatalf("%d families: %+v", len(s.Families), s.Families)
+	}
+	a := s.Families[0]
+	if a.Help != "Things with \\ and \n in it" || a.Type != "counter" {
+		t.Errorf("family a: %+v", a)
+	}
+	if got := a.Samples[0].Label("path"); got != "C:\\x\n\"q\"" {
+		t.Errorf("escaped label: %q", got)
+	}
+	if got := a.Samples[0].Label("other"); got != "}{,=" {
+		t.Errorf("label with syntax in it: %q", got)
+	}
+	if x := a.Samples[1]; !x.Stamped || x.Timestamp != 1700000000000 || x.Value != 3 {
+		t.Errorf("timestamp: %+v", x)
+	}
+	h, ok := s.Histogram("h")
+	if !ok || h.Count != 4 || h.Sum != 2.5 || !math.IsInf(h.Bounds[1], 1) || h.Counts[0] != 1 {
+		t.Errorf("histogram: %+v", h)
+	}
+	if v, _ := s.Sum("b"); !math.IsNaN(v) {
+		t.Errorf("b = %v", v)
+	}
+	if v, _ := s.Sum("c"); !math.IsInf(v, -1) {
+		t.Errorf("c = %v", v)
+	}
+}
+
+func TestBadLinesBecomeDiagnostics(t *testing.T) {
+	for name, line := range map[string]string{
+		"html": "<!DOCTYPE html>", "no value": "a", "no number": "a b", "three fields": "a 1 2 3", "open labels": `a{x="1" 2`,
+		"unquoted": "a{x=1} 2", "bad label": `a{1x="1"} 2`, "open value": `a{x="1} 2`, "bad stamp": "a 1 x", "type without name": "# TYPE",
+	} {
+		s := ParseString("ok 1\n" + line + "\nok2 2\n")
+		if len(s.Diagnostics) != 1 || s.Diagnostics[0].Pos.Line != 2 {
+			t.Errorf("%s: %v", name, s.Diagnostics)
+		}
+		if _, ok := s.Sum("ok2"); !ok {
+			t.Errorf("%s: reading stopped", name)
+		}
+	}
+	s := ParseString("a " + strings.Repeat("1", MaxLine+10) + "\nb 2\n")
+	if v, _ := s.Sum("b"); v != 2 || len(s.Diagnostics) != 1 {
+		t.Errorf("long line: %v %v", v, s.Diagnostics)
+	}
+}
+
+// TestRealScrapesSurviveAWrite reads the scrapes of real servers, writes them and gets the same bytes.
+func TestRealScrapesSurviveAWrite(t *testing.T) {
+	for _, text := range realScrapes(t) {
+		s := ParseString(text.body)
+		if s.Diagnostics != nil {
+			t.Errorf("%s: %v", text.name, s.Diagnostics)
+		}
+		if diff := cmp.Diff(strings.Split(text.body, "\n"), strings.Split(s.Text(), "\n")); diff != "" {
+			t.Errorf("%s (-real +written):\n%s", text.name, diff)
+		}
+	}
+}
+
+type scrapeText struct{ name, body string }
+
+func realScrapes(t testing.TB) []scrapeText {
+	var texts []scrapeText
+	shared := sharedtest.Dir(t)
+	for _, pattern := range []string{"campaign/*/metrics_*.txt", "vllm/recorded/*/metrics-*.json"} {
+		files, err := filepath.Glob(filepath.Join(shared, pattern))
+		if err != nil || files == nil {
+			t.Fatalf("no scrape matches %s (%v)", pattern, err)
+		}
+		for _, f := range files {
+			b, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasSuffix(f, ".json") {
+				var x struct{ Response struct{ Body string } }
+				if err := json.Unmarshal(b, &x); err != nil {
+					t.Fatal(err)
+				}
+				b = []byte(x.Response.Body)
+			}
+			texts = append(texts, scrapeText{filepath.Base(f), string(b)})
+		}
+	}
+	return texts
+}
+
+func TestCompareCountsAndNoticesResets(t *testing.T) {
+	before := ParseString("# TYPE a_total counter\na_total{e=\"0\"} 5\na_total{e=\"1\"} 7\nprocess_start_time_seconds 10\n")
+	after := ParseString("# TYPE a_total counter\na_total{e=\"0\"} 6\na_total{e=\"1\"} 9\nb_total 4\nprocess_start_time_seconds 10\n")
+	if d := Compare(before, after, "a_total"); d.Increase() != 3 || d.Reset || !d.Found {
+		t.Errorf("sum of label sets: %+v", d)
+	}
+	if d := Compare(before, after, "a_total", "e", "1"); d.Increase() != 2 {
+		t.Errorf("one label set: %+v", d)
+	}
+	if d := Compare(before, after, "b_total"); d.Increase() != 4 || !d.Found {
+		t.Errorf("a new series counts from zero: %+v", d)
+	}
+	if d := Compare(before, after, "none"); d.Found {
+		t.Errorf("a missing series: %+v", d)
+	}
+	if Restarted(before, after) {
+		t.Error("the same process")
+	}
+	reset := ParseString("a_total{e=\"0\"} 2\nprocess_start_time_seconds 99\n")
+	if d := Compare(before, reset, "a_total"); !d.Reset || d.Increase() != 2 {
+		t.Errorf("reset: %+v", d)
+	}
+	if !Restarted(before, reset) {
+		t.Error("another process")
+	}
+}
+
+func TestObserveAndAddKeepTheScrapeConsistent(t *testing.T) {
+	s := ParseString("# TYPE h histogram\nh_bucket{le=\"1\"} 0\nh_bucket{le=\"2\"} 0\nh_bucket{le=\"+Inf\"} 0\nh_count 0\nh_sum 0\n# TYPE c_total counter\nc_total{r=\"a\"} 1\n")
+	s.Observe("h", 1.5, 4)
+	s.Add("c_total", 2, "r", "a")
+	s.Add("c_total", 5, "r", "b")
+	s.Add("unknown_total", 5)
+	want := "# HELP h \n# TYPE h histogram\nh_bucket{le=\"1\"} 0.0\nh_bucket{le=\"2\"} 4.0\nh_bucket{le=\"+Inf\"} 4.0\nh_count 4.0\nh_sum 6.0\n# HELP c_total \n# TYPE c_total counter\nc_total{r=\"a\"} 3.0\nc_total{r=\"b\"} 5.0\n"
+	if diff := cmp.Diff(want, s.Text()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("# HELP a b\n# TYPE a counter\na{x=\"\\\"\"} 1e3 5\n")
+	f.Add("h_bucket{le=\"+Inf\"} NaN\n\xff{} 1\n# TYPE\n")
+	f.Add("a{x=\"1\",} 2 # {t=\"1\"} 3\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		s := ParseString(text)
+		again := ParseString(s.Text())
+		if len(again.Diagnostics) > 0 {
+			t.Fatalf("what was written cannot be read: %v\n%q", again.Diagnostics, s.Text())
+		}
+		if again.Text() != s.Text() {
+			t.Fatalf("write, read, write differs:\n%q\n%q", s.Text(), again.Text())
+		}
+	})
+}
