@@ -102,7 +102,11 @@ func runNotebook(cmd *cobra.Command, o nbclient.Options) error {
 	p.clear()
 	var cell *nbclient.CellError
 	if errors.As(err, &cell) && len(cell.Traceback) > 0 {
-		fmt.Fprintln(w, strings.Join(cell.Traceback, "\n"))
+		traceback := cell.PlainTraceback()
+		if p.tty {
+			traceback = strings.Join(cell.Traceback, "\n")
+		}
+		fmt.Fprintln(w, traceback)
 	}
 	return err
 }

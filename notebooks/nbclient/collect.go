@@ -120,6 +120,16 @@ func (own *cellOutputs) end(reply executeReply, recordTimes bool) {
 	}
 }
 
+// complete fills in what a kernel says on iopub but not in its reply.
+func (own *cellOutputs) complete(reply executeReply) executeReply {
+	for _, o := range own.list {
+		if o.Type == nbformat.Error && len(reply.Traceback) == 0 {
+			reply.Traceback = o.Traceback
+		}
+	}
+	return reply
+}
+
 func (own *cellOutputs) count(n *int) {
 	if n != nil {
 		own.cell.ExecutionCount = n

@@ -40,6 +40,11 @@ func (e *CellError) Error() string {
 	return where + ": " + e.Ename + ": " + e.Evalue
 }
 
+// PlainTraceback is the traceback without ANSI colours, one frame or message a line; empty when the kernel gave none.
+func (e *CellError) PlainTraceback() string {
+	return ansi.ReplaceAllString(strings.Join(e.Traceback, "\n"), "")
+}
+
 // TimeoutError means that a cell ran longer than allowed.
 type TimeoutError struct {
 	Place

@@ -117,7 +117,25 @@ func (s Spec) command(connectionFile string) []string {
 	for i, arg := range s.Argv {
 		argv[i] = fill.Replace(arg)
 	}
+	if argv[0] == "python" || argv[0] == "python3" {
+		argv[0] = s.python(argv[0])
+	}
 	return argv
+}
+
+// python finds the interpreter of the environment that a kernelspec belongs to (PREFIX/share/jupyter/kernels/NAME):
+// ipykernel writes just "python" and means that one.
+func (s Spec) python(name string) string {
+	prefix := filepath.Join(s.Dir, "..", "..", "..", "..")
+	if path := filepath.Join(prefix, "bin", name); filepath.Base(filepath.Dir(s.Dir)) == "kernels" && isFile(path) {
+		return path
+	}
+	return name
+}
+
+func isFile(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.Mode().IsRegular()
 }
 
 // environ is the kernel's environment: ours, what the kernelspec adds (with ${NAME} filled in), what the caller adds.

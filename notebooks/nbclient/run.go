@@ -242,7 +242,7 @@ func (r *runner) execute(ctx context.Context, i int) error {
 	case out.cause != nil:
 		return fmt.Errorf("%s: interrupted: %w", place, out.cause)
 	case out.reply.Status != "ok" && !mayFail:
-		return newCellError(place, out.reply)
+		return newCellError(place, outputs.complete(out.reply))
 	}
 	return nil
 }
