@@ -37,24 +37,29 @@ func (s *scanner) fill(keep int) (int, error) {
 		s.end -= keep
 		keep = 0
 	}
+	got := 0
 	if s.end == len(s.buf) {
 		if len(s.buf) >= maxValue {
 			return keep, errTooLarge
 		}
 		s.buf = append(s.buf, make([]byte, len(s.buf))...)
 	}
-	for range 100 {
+	// A long value is looked at again from its start after each fill: read a good part of its length at once.
+	enough := min(s.end+1+s.end/4, len(s.buf))
+	for empty := 0; s.end < enough && s.err == nil; {
 		n, err := s.r.Read(s.buf[s.end:])
 		s.end += n
 		s.err = err
 		if n > 0 {
-			return keep, nil
+			empty = 0
+		} else if empty++; empty == 100 && err == nil {
+			s.err = io.ErrNoProgress
 		}
-		if err != nil {
-			return keep, err
-		}
+		got += n
 	}
-	s.err = io.ErrNoProgress
+	if got > 0 {
+		return keep, nil
+	}
 	return keep, s.err
 }
 
@@ -164,6 +169,11 @@ func (s *scanner) nested() ([]byte, error) {
 // counted, at a line end: JSON allows none inside, and names with a bare quote or backslash (pytorch/pytorch#146900, kineto#336)
 // would otherwise turn everything after them inside out.
 func (s *scanner) stringEnd(buf []byte, i int) int {
+	if quote := bytes.IndexByte(buf[i:], '"'); quote > 24 { // a long name: search by words, not by bytes
+		if text := buf[i : i+quote]; bytes.IndexByte(text, '\\') < 0 && bytes.IndexByte(text, '\n') < 0 {
+			return i + quote + 1
+		}
+	}
 	for i < len(buf) {
 		switch buf[i] {
 		case '"':
