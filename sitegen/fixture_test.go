@@ -166,8 +166,8 @@ func macro(t testing.TB, f figures) []byte {
 	b.code("launches", "for _, k := range b.Kernels() { // sorted by time\n\tfmt.Printf(\"%4d %10.1f  %-18s %s\\n\", k.N, k.Micros(), k.Component, k.Name)\n}", []any{stdout(lines.String())})
 	b.md("wait-text", "## Transfer or waiting?\n\nThe n-th all-reduce of rank 0 and of rank 1 are one call. Until the second rank arrives the first one waits inside the kernel; only the time in which both are present can be transfer.")
 	b.code("wait-error", "pairs := breakdown.Pair(r0, r1)\nif len(pairs.Unmatched) == 0 {\n\tfmt.Println(pairs.Waits())\n}", []any{map[string]any{"output_type": "error", "ename": "compile error",
-		"evalue":    "cell 8, line 3, column 20: pairs.Waits undefined (type breakdown.Pairs has no field or method Waits)",
-		"traceback": []string{"\x1b[31mcell 8, line 3, column 20: pairs.Waits undefined (type breakdown.Pairs has no field or method Waits)\x1b[0m", "    \tfmt.Println(pairs.Waits())", "    \t                  ^^^^^", "Did you mean pairs.Wait? Cells 1 to 7 keep their state; nothing of this cell was run."}}}, "raises-exception")
+		"evalue":    "cell 7, line 3, column 20: pairs.Waits undefined (type breakdown.Pairs has no field or method Waits)",
+		"traceback": []string{"\x1b[31mcell 7, line 3, column 20: pairs.Waits undefined (type breakdown.Pairs has no field or method Waits)\x1b[0m", "    \tfmt.Println(pairs.Waits())", "    \t                  ^^^^^", "Did you mean pairs.Wait? Cells 1 to 6 keep their state; nothing of this cell was run."}}}, "raises-exception")
 	b.code("wait", "for rank, t := range pairs.Wait() {\n\tfmt.Printf(\"rank %d waits    %7.2f ms\\n\", rank, t.Millis())\n}", []any{stdout("rank 0 waits       1.71 ms\nrank 1 waits       1.70 ms\nboth transfer    150.96 ms in 1230 calls\n")})
 	b.md("result", "## Result\n\nBoth expectations were wrong at this load. Waiting is 1.1 % of all-reduce time, so it is transfer that has to become cheaper. The finding and what follows from it: [findings](40-findings.ipynb#cell-findings). Raw numbers: [all-reduce](../results/allreduce.json).")
 	return b.json(t)

@@ -43,7 +43,6 @@ type cutView struct{ Text, Name, Href string }
 type errorView struct {
 	Where, Message string
 	Trace          *linesView
-	After          string
 	line           int
 }
 
@@ -151,15 +150,20 @@ func (s *site) failure(o nbformat.Output, c *cell, at place) *errorView {
 		}
 		v.Message = strings.TrimSpace(cellLine.ReplaceAllString(v.Message, ""))
 	}
+	var kept []string
+	for _, l := range strings.Split(trace, "\n") { // what the message says already is not said again
+		if bare := strings.TrimSpace(ansi.ReplaceAllString(l, "")); bare != message && bare != o.Ename+": "+message {
+			kept = append(kept, l)
+		}
+	}
+	trace = strings.Trim(strings.Join(kept, "\n"), "\n")
 	if first, rest, more := strings.Cut(v.Message, "\n"); more {
 		v.Message = first
 		if !strings.Contains(bare, strings.TrimSpace(rest)) {
 			trace = rest + "\n" + trace
 		}
 	}
-	if t := strings.TrimSpace(bare); t != "" && t != message && t != o.Ename+": "+message {
-		v.Trace = s.terminal(trace, "Report of the error in cell "+c.place(), at)
-	}
+	v.Trace = s.terminal(trace, "Report of the error in cell "+c.place(), at)
 	return v
 }
 

@@ -103,9 +103,12 @@ func (s *site) publish(p, dest string, c *cell, at place) (string, bool) {
 	}
 	defer root.Close()
 	raw, err := fs.ReadFile(root.FS(), inside)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) && strings.HasPrefix(p, "../") { // evidence in the campaign: the link must hold
 		s.deadLink(dest, c, at, "the campaign has no file "+inside)
 		return "", false
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return s.refuse(dest, c, at, "there is no such file beside the notebook")
 	}
 	if err != nil {
 		return s.refuse(dest, c, at, "the file cannot be read")

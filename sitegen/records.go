@@ -230,9 +230,9 @@ func (s *site) bottlenecks(b data.Bottlenecks, at place) (*bottleneckView, error
 		s.addsUp(l, sum[i], at)
 		v.Loads = append(v.Loads, label{l.Label, s.named(l.Source, at).Href})
 		v.Scale = max(v.Scale, 10*int(math.Ceil(10*float64(lead[i])/float64(l.SummedNs))))
-		steps = append(steps, fmt.Sprintf("%s: %d steps", l.Label, l.Steps))
+		steps = append(steps, strconv.Itoa(l.Steps))
 	}
-	v.Steps = strings.Join(steps, "; ") + "."
+	v.Steps = enumerate(steps) + " steps"
 	for _, r := range b.Rows {
 		row := bottleneckRow{Family: data.Unknown, Label: label{r.Label, s.named(r.Source, at).Href}, Names: shortNames(r.Components)}
 		if len(r.Components) > 0 {
@@ -416,4 +416,12 @@ func (at place) unique(id string) string {
 		return id + "-" + strconv.Itoa(n)
 	}
 	return id
+}
+
+// enumerate joins words: "27, 10 and 5".
+func enumerate(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
 }
