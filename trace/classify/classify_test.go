@@ -57,13 +57,18 @@ func join(component, part string) string {
 	return component + "/" + part
 }
 
+// ranks are read once for all tests.
+var ranks = map[string]*trace.Rank{}
+
 func campaign(t *testing.T) map[string]*trace.Rank {
 	t.Helper()
 	files, _ := filepath.Glob(filepath.Join(sharedtest.Dir(t), "campaign/*/c*.pt.trace.json.gz"))
 	if len(files) != 14 {
 		t.Fatalf("found %d campaign traces, expected 14", len(files))
 	}
-	ranks := map[string]*trace.Rank{}
+	if len(ranks) > 0 {
+		return ranks
+	}
 	for _, f := range files {
 		r, err := kineto.ReadFile(f)
 		if err != nil {
