@@ -50,7 +50,7 @@ func (e *engine) Info() serve.Info {
 	}
 }
 
-func (e *engine) Run(code string) (serve.Bundle, error) {
+func (e *engine) Run(count int, code string) (serve.Bundle, error) {
 	e.begin()
 	defer e.end()
 	nodes := e.parse(code)
@@ -62,7 +62,7 @@ func (e *engine) Run(code string) (serve.Bundle, error) {
 		err = errInterrupted // also when the cell came to its end
 	}
 	if err != nil {
-		return serve.Bundle{}, readable(err)
+		return serve.Bundle{}, readable(err, count)
 	}
 	vals, types = wanted(nodes, vals, types)
 	d := e.kernel.autoRenderResults(vals, types)
@@ -173,23 +173,10 @@ func isPrint(f *ast.SelectorExpr) bool {
 }
 
 // readable takes the interpreter's own words out of an error.
-func readable(err error) error {
+func readable(err error, count int) error {
 	text := err.Error()
 	if strings.Contains(text, "// signal: interrupt") {
 		return errors.New("interrupted")
 	}
-	return errors.New(strings.ReplaceAll(text, "repl.go:", "cell:"))
-}
-
-func (e *engine) Complete(code string, cursor int) ([]string, int) {
-	line := strings.LastIndexByte(code[:cursor], '\n') + 1
-	head, matches, _ := e.kernel.ir.CompleteWords(code[line:cursor], cursor-line)
-	if len(matches) == 0 {
-		return nil, cursor
-	}
-	return matches, line + len(head) - len(interp.TailIdentifier(head))
-}
-
-func (e *engine) State(code string) (string, string) {
-	return checkComplete(code, e.kernel.ir)
+	return errors.New(strings.ReplaceAll(text, "repl.go:", fmt.Sprintf("cell[%d]:", count)))
 }

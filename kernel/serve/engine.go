@@ -10,10 +10,13 @@ package serve
 type Engine interface {
 	// Info says who answers.
 	Info() Info
-	// Run executes a cell. What it prints is what it writes to os.Stdout and os.Stderr.
-	Run(code string) (Bundle, error)
+	// Run executes a cell, the count-th of the session. What it prints is what it writes to os.Stdout and os.Stderr.
+	// An error names a place in the cell as cell[COUNT]:LINE:COLUMN.
+	Run(count int, code string) (Bundle, error)
 	// Complete returns what may stand in place of the text between start and cursor, both byte offsets in code.
 	Complete(code string, cursor int) (matches []string, start int)
+	// Inspect describes what the cursor, a byte offset in code, is at. Nothing known is "".
+	Inspect(code string, cursor int) string
 	// State tells whether code can be run: "complete", "incomplete" with the indent of the next line, "invalid" or
 	// "unknown".
 	State(code string) (state, indent string)

@@ -28,6 +28,7 @@ func (s *Server) execute(m *wire.Message) {
 	s.parent.Store(m)
 	if !r.Silent && isTrue(r.StoreHistory) {
 		s.count++
+		s.remember(r.Code)
 	}
 	if !r.Silent {
 		s.tell(m, "execute_input", map[string]any{"code": r.Code, "execution_count": s.count})
@@ -50,7 +51,7 @@ func (s *Server) run(code string) (b Bundle, err error) {
 			err = fmt.Errorf("%v", p)
 		}
 	}()
-	return s.engine.Run(code)
+	return s.engine.Run(s.count, code)
 }
 
 // finish publishes what is left of a cell's output and answers its request.

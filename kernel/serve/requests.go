@@ -20,9 +20,9 @@ func (s *Server) handle(from *wire.Socket, m *wire.Message) {
 	case "is_complete_request":
 		s.isComplete(from, m)
 	case "inspect_request":
-		s.reply(from, m, "inspect_reply", ok(map[string]any{"found": false, "data": none{}, "metadata": none{}}))
+		s.inspect(from, m)
 	case "history_request":
-		s.reply(from, m, "history_reply", ok(map[string]any{"history": []any{}}))
+		s.answerHistory(from, m)
 	case "comm_info_request":
 		s.reply(from, m, "comm_info_reply", ok(map[string]any{"comms": none{}}))
 	case "comm_open":
@@ -81,6 +81,18 @@ func (s *Server) complete(from *wire.Socket, m *wire.Message) {
 		"matches": matches, "metadata": none{},
 		"cursor_start": utf8.RuneCountInString(p.Code[:start]), "cursor_end": p.Cursor,
 	}))
+}
+
+func (s *Server) inspect(from *wire.Socket, m *wire.Message) {
+	var p position
+	if s.refuse(from, m, "inspect_reply", m.Decode(&p)) {
+		return
+	}
+	content := map[string]any{"found": false, "data": none{}, "metadata": none{}}
+	if text := s.engine.Inspect(p.Code, byteOffset(p.Code, p.Cursor)); text != "" {
+		content["found"], content["data"] = true, map[string]any{"text/plain": text}
+	}
+	s.reply(from, m, "inspect_reply", ok(content))
 }
 
 // byteOffset returns where the nth character starts, or the end of a shorter text.

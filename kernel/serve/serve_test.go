@@ -25,7 +25,7 @@ type words struct {
 
 func (w *words) Info() Info { return Info{Name: "words", Version: "1", LanguageVersion: "1.26"} }
 
-func (w *words) Run(code string) (Bundle, error) {
+func (w *words) Run(_ int, code string) (Bundle, error) {
 	var b Bundle
 	for line := range strings.Lines(code) {
 		verb, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -62,8 +62,9 @@ func (w *words) Complete(code string, cursor int) ([]string, int) {
 	start := strings.LastIndexByte(code[:cursor], ' ') + 1
 	return []string{"é" + code[start:cursor]}, start
 }
-func (w *words) State(string) (string, string) { return "incomplete", "\t" }
-func (w *words) Interrupt()                    { w.stop <- struct{}{} }
+func (w *words) Inspect(code string, cursor int) string { return code[:cursor] }
+func (w *words) State(string) (string, string)          { return "incomplete", "\t" }
+func (w *words) Interrupt()                             { w.stop <- struct{}{} }
 
 // client drives the server under test.
 type client struct {
@@ -313,8 +314,9 @@ func TestEveryRequestIsAnswered(t *testing.T) {
 		{"kernel_info_request", `{}`, `"codemirror_mode":"go"`},
 		{"complete_request", `{"code":"é ab","cursor_pos":4}`, `"cursor_end":4,"cursor_start":2,"matches":["éab"],"metadata":{}`},
 		{"is_complete_request", `{"code":"x"}`, `"indent":"\t","status":"incomplete"`},
-		{"inspect_request", `{"code":"x","cursor_pos":1}`, `"found":false`},
-		{"history_request", `{}`, `"history":[]`},
+		{"inspect_request", `{"code":"éx","cursor_pos":1}`, `"data":{"text/plain":"é"},"found":true`},
+		{"inspect_request", `{"code":"x","cursor_pos":0}`, `"data":{},"found":false`},
+		{"history_request", `{"hist_access_type":"tail","n":3}`, `"history":[]`},
 		{"comm_info_request", `{}`, `"comms":{}`},
 		{"complete_request", `{"code":7}`, `"status":"error"`},
 	} {
@@ -351,6 +353,26 @@ func TestHeldKeepsBackWhatIsNotWhole(t *testing.T) {
 	} {
 		if got := held([]byte(c.text), mark); got != c.want {
 			t.Errorf("held(%q) = %d, want %d", c.text, got, c.want)
+		}
+	}
+}
+
+func TestHistoryAnswersAsAsked(t *testing.T) {
+	d := dial(t)
+	for _, code := range []string{"out a", "out b", "out a"} {
+		d.run(code)
+	}
+	for request, want := range map[string]string{
+		`{"hist_access_type":"tail","n":2}`:                              `[[0,2,"out b"],[0,3,"out a"]]`,
+		`{"hist_access_type":"range","session":0,"start":1,"stop":2}`:    `[[0,1,"out a"]]`,
+		`{"hist_access_type":"range","session":0,"start":3,"stop":null}`: `[[0,3,"out a"]]`,
+		`{"hist_access_type":"search","pattern":"*a","n":5}`:             `[[0,1,"out a"],[0,3,"out a"]]`,
+		`{"hist_access_type":"search","pattern":"*a","unique":true}`:     `[[0,3,"out a"]]`,
+		`{"hist_access_type":"tail","n":1,"output":true}`:                `[[0,3,["out a",null]]]`,
+	} {
+		reply := d.reply(d.Shell, d.send(d.Shell, "history_request", json.RawMessage(request)))
+		if got, err := json.Marshal(reply["history"]); err != nil || string(got) != want {
+			t.Errorf("%s: %s, want %s", request, got, want)
 		}
 	}
 }

@@ -26,6 +26,7 @@ type Server struct {
 	parent  atomic.Pointer[wire.Message] // the request whose cell ran last: output belongs to it
 	running atomic.Bool
 	count   int
+	history []past
 	stdout  *capture
 	stderr  *capture
 	queue   chan *wire.Message // from shell
