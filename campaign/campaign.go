@@ -47,7 +47,7 @@ type Session struct {
 	dir      string
 	run      string
 	manifest data.Campaign
-	archive  string // the replayed folder, or ""
+	archive  string // a campaign whose files are used where this one has none: the replayed one, else $ROOFLAB_ARCHIVE
 	client   *vllm.Client
 	server   *replay.Server // started here, or nil
 	traceDir string
@@ -75,6 +75,7 @@ func Open(o Options) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.archive = os.Getenv("ROOFLAB_ARCHIVE")
 	if archive, ok := strings.CutPrefix(target, "replay:"); ok {
 		if s.server, err = replay.Start(context.Background(), replay.Options{Dir: archive, Run: o.Run}); err != nil {
 			return nil, err

@@ -49,7 +49,7 @@ var forbidden = []struct {
 
 // onlyBy maps a module to the packages that may import it directly; main and tests aside.
 var onlyBy = map[string][]string{
-	"github.com/tidwall/gjson":            {"trace/kineto", "campaign/model"},
+	"github.com/tidwall/gjson":            {"trace/kineto", "campaign/model", "campaign/micro"},
 	"github.com/klauspost/compress":       {"trace/kineto", "campaign", "campaign/replay", "campaign/micro"},
 	"github.com/go-echarts/go-echarts/v2": {"charts"},
 	"github.com/dop251/goja":              {"charts/svg"},
@@ -72,7 +72,7 @@ var onlyBy = map[string][]string{
 var stdOnly = map[string][]string{
 	"data":               {"internal/units", "internal/texttab"},
 	"trace":              {"internal/diag", "internal/units", "data"},
-	"notebooks/nbformat": {},
+	"notebooks/nbformat": {"internal/diag"},
 	"kernel/wire":        {},
 	"internal/units":     {},
 	"internal/texttab":   {},
