@@ -35,7 +35,8 @@ func (s *Session) profiled(ctx context.Context, window func() error) (err error)
 		}
 		err = errors.Join(err, s.stopProfile(ctx))
 	}()
-	if err := s.client.StartProfile(ctx); err != nil {
+	// A start that is cut off may still reach the profiler, after the stop: so it is not cut off.
+	if err := s.client.StartProfile(context.WithoutCancel(ctx)); err != nil {
 		var status *vllm.StatusError
 		if errors.As(err, &status) { // refused: nothing of ours is open
 			open = false

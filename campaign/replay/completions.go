@@ -206,8 +206,8 @@ func (o *writer) chunk(at int64, last bool) {
 	b.WriteString(`","logprobs":null,"finish_reason":` + finish + `,"stop_reason":null,"prompt_token_ids":null,"token_ids":null}]`)
 	if u := o.ask.StreamOptions; u != nil && u.ContinuousUsage {
 		b.WriteString(`,"usage":` + o.usage())
-	} else if u != nil && u.IncludeUsage {
-		b.WriteString(`,"usage":null`)
+	} else {
+		b.WriteString(`,"usage":null`) // as vLLM 0.20 does in every chunk
 	}
 	b.WriteString("}\n\n")
 }

@@ -1,0 +1,92 @@
+package campaign
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestIncompleteTracesAreNoticed(t *testing.T) {
+	dir := t.TempDir()
+	whole, err := os.ReadFile(filepath.Join(archived(), "runs", "hostmem-graph-uniform", "c64_rank1.pt.trace.json.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		body  []byte
+		words string // "" is a good trace
+	}{
+		"whole": {whole, ""}, "empty": {nil, "EOF"}, "cut": {whole[:len(whole)/2], "EOF"}, "without trailer": {whole[:len(whole)-4], "EOF"},
+		"damaged":   {append(append([]byte{}, whole[:len(whole)-8]...), make([]byte, 8)...), "checksum"},
+		"open JSON": {pack(t, `{"traceEvents":[{"ph":"X"},`), "JSON is not complete"}, "no JSON": {pack(t, "hello}"), "JSON is not complete"},
+	} {
+		path := filepath.Join(dir, "dp0_pp0_tp5_dcp0_ep5_rank5.1.pt.trace.json.gz")
+		if err := os.WriteFile(path, c.body, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		got, err := inspectTrace(path, 64)
+		if c.words == "" {
+			if err != nil || got.rank != 1 || got.world != 2 || got.steps == 0 || got.hostName {
+				t.Errorf("%s: %+v %v", name, got, err)
+			}
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), c.words) {
+			t.Errorf("%s: %v, want %q", name, err, c.words)
+		}
+	}
+}
+
+func TestHostNamesAreTakenOutOfCopiedTraces(t *testing.T) {
+	dir := t.TempDir()
+	filler := strings.Repeat("x", 1<<20-20) // the name lies across a block
+	text := `{"traceEvents":["` + filler + `"],"host_name": "secret-node-17","distributedInfo": {"backend": "nccl", "rank": 3, "world_size": 8}, "traceName":"a"}`
+	for _, name := range []string{"x_rank3.1.pt.trace.json.gz", "x_rank3.1.pt.trace.json"} {
+		body := []byte(text)
+		if strings.HasSuffix(name, ".gz") {
+			body = pack(t, text)
+		}
+		from, to := filepath.Join(dir, name), filepath.Join(dir, "out.pt.trace.json.gz")
+		if err := os.WriteFile(from, body, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		info, err := inspectTrace(from, 64)
+		if err != nil || !info.hostName || info.rank != 3 || info.world != 8 {
+			t.Fatalf("%+v %v", info, err)
+		}
+		if err := copyTrace(info, to); err != nil {
+			t.Fatal(err)
+		}
+		r, err := openTrace(to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(r)
+		r.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := strings.Replace(text, "secret-node-17", "", 1); !bytes.Equal(got, []byte(want)) {
+			t.Errorf("%s: %d bytes of %d", name, len(got), len(want))
+		}
+	}
+}
+
+func TestFrontEndTracesAreLeftOut(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"host_12.async_llm.1.pt.trace.json.gz", "rank0.profiler_out.txt", "dp0_rank0.1.pt.trace.json.gz", "17-rank-1.2.pt.trace.json"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := listTraces(dir)
+	if err != nil || len(got) != 2 {
+		t.Errorf("%v %v", got, err)
+	}
+	if got, err := listTraces(filepath.Join(dir, "none")); err != nil || len(got) != 0 {
+		t.Errorf("a folder that is not there yet: %v %v", got, err)
+	}
+}

@@ -1,0 +1,288 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rooflab/rooflab/campaign/replay"
+	"github.com/rooflab/rooflab/campaign/vllm"
+	"github.com/rooflab/rooflab/internal/sharedtest"
+)
+
+func archived() string {
+	return filepath.Join(sharedtest.Root(), "data", "campaigns", "h200x2-kimi-k2.5-int4")
+}
+
+func replayed(t testing.TB) (*replay.Server, Options) {
+	t.Helper()
+	s, err := replay.Start(context.Background(), replay.Options{Dir: archived()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := vllm.New(s.URL, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.CloseIdle(); s.Close() })
+	return s, Options{Client: c, Replay: &s.About, Model: "kimi-k2.5-slice", InputTokens: 256, OutputTokens: 96, Vocabulary: 40960}
+}
+
+func TestReplayedLoadGivesTheRecordedSteadyGap(t *testing.T) {
+	s, o := replayed(t)
+	for _, l := range s.About.Loads {
+		o.Streams, o.OutputTokens = l.Streams, l.OutputTokens
+		r, err := Run(context.Background(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.SteadyITLNs != l.SteadyITLNs || r.ITLp99Ns != l.ITLp99Ns || r.TTFTp50Ns != l.TTFTp50Ns || r.OutputTokS != l.OutputTokS || !r.Recorded {
+			t.Errorf("C = %d: %+v, recorded %+v", l.Streams, r, l)
+		}
+		if r.Requests != l.Streams || r.Failed != 0 || r.OutputTokens != int64(l.Streams*l.OutputTokens) || r.InputTokens != int64(l.Streams*256) {
+			t.Errorf("C = %d: counts %+v", l.Streams, r)
+		}
+	}
+}
+
+// TestReplaysClockCarriesTheLoadsShape takes the figures of the virtual clock itself: ramp-up included, the wall time and
+// throughput of the model come within 1 % of what was recorded, although only medians were given to it.
+func TestReplaysClockCarriesTheLoadsShape(t *testing.T) {
+	s, o := replayed(t)
+	for _, l := range s.About.Loads {
+		o.Streams, o.OutputTokens = l.Streams, l.OutputTokens
+		p, err := Start(context.Background(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-p.done
+		r := measure(p.requests, o.Streams, nil)
+		if ratio := float64(r.WallNs) / float64(l.WallNs); ratio < 0.99 || ratio > 1.01 {
+			t.Errorf("C = %d: %d ns on the replay's clock, %d recorded", l.Streams, r.WallNs, l.WallNs)
+		}
+	}
+}
+
+func TestClosedLoopKeepsTheStreamsInFlight(t *testing.T) {
+	_, o := replayed(t)
+	o.Streams, o.Requests, o.OutputTokens = 4, 12, 8
+	o.Replay.Loads = nil // figures of the clock
+	r, err := Run(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Requests != 12 || r.OutputTokens != 96 || r.Nearest != 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestUnrecordedLoadNamesTheNearest(t *testing.T) {
+	_, o := replayed(t)
+	o.Streams, o.OutputTokens = 100, 4
+	r, err := Run(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Nearest != 64 || r.Recorded {
+		t.Errorf("nearest %d, recorded %v", r.Nearest, r.Recorded)
+	}
+}
+
+func TestSteadyGapsAreThoseWhileAllDecode(t *testing.T) {
+	a := request{sent: 0, arrivals: []int64{10, 20, 31, 43, 56}, tokens: 5}
+	b := request{sent: 0, arrivals: []int64{25, 35, 46}, tokens: 3}
+	r := measure([]request{a, b}, 2, nil)
+	// both decode from 25 to 46: gaps 31-43 of a, 25-35 and 35-46 of b
+	if r.SteadySamples != 3 || r.SteadyITLNs != 11 {
+		t.Errorf("steady: %+v", r)
+	}
+	if r.TTFTp50Ns != 18 || r.WallNs != 56 || r.TPOTp50Ns != 11 || r.ITLp50Ns != 11 {
+		t.Errorf("%+v", r)
+	}
+	if w := measure([]request{a, b}, 2, &span{30, 100}); w.SteadySamples != 2 {
+		t.Errorf("inside a window: %+v", w)
+	}
+	if r := measure([]request{a}, 2, nil); r.SteadySamples != 0 || r.SteadyITLNs != 0 {
+		t.Errorf("one of two streams is never steady: %+v", r)
+	}
+	if r := measure(nil, 2, nil); r.Requests != 0 {
+		t.Errorf("nothing: %+v", r)
+	}
+}
+
+func TestPercentilesInterpolate(t *testing.T) {
+	v := []int64{40, 10, 30, 20}
+	for p, want := range map[float64]int64{0: 10, 50: 25, 90: 37, 99: 40, 100: 40} {
+		if got := percentile(v, p); got != want {
+			t.Errorf("p%v = %d, want %d", p, got, want)
+		}
+	}
+}
+
+// faulty is a server whose stream is broken in some way for every second request.
+func faulty(t *testing.T, broken func(w http.ResponseWriter, r *http.Request)) Options {
+	t.Helper()
+	var n atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if n.Add(1)%2 == 0 {
+			broken(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		for range 3 {
+			io.WriteString(w, `data: {"choices":[{"text":"a"}]}`+"\n\n")
+		}
+		io.WriteString(w, `data: {"choices":[],"usage":{"prompt_tokens":4,"completion_tokens":3}}`+"\n\ndata: [DONE]\n\n")
+	}))
+	t.Cleanup(s.Close)
+	c, err := vllm.New(s.URL, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Options{Client: c, Model: "m", Streams: 4, InputTokens: 4, OutputTokens: 3}
+}
+
+func TestFailedRequestsAreCountedAndExplained(t *testing.T) {
+	for words, broken := range map[string]http.HandlerFunc{
+		"overloaded": func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(503)
+			io.WriteString(w, `{"error":{"message":"overloaded"}}`)
+		},
+		"before [DONE]": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			io.WriteString(w, `data: {"choices":[{"text":"a"}]}`+"\n\n")
+		},
+		"no event of vLLM": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			io.WriteString(w, "<html>\n")
+		},
+		"the answer has 2 tokens instead of 3": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			io.WriteString(w, `data: {"choices":[{"text":"a"}],"usage":{"prompt_tokens":4,"completion_tokens":2}}`+"\n\ndata: [DONE]\n\n")
+		},
+	} {
+		r, err := Run(context.Background(), faulty(t, broken))
+		if err != nil || r.Requests != 2 || r.Failed != 2 || r.OutputTokens != 6 {
+			t.Errorf("%s: %+v %v", words, r, err)
+		}
+		if len(r.Errors) != 1 || !strings.Contains(r.Errors[0], words) || !strings.HasPrefix(r.Errors[0], "2 times: ") {
+			t.Errorf("%s: %q", words, r.Errors)
+		}
+	}
+}
+
+func TestPassThatFailsAltogetherIsAnError(t *testing.T) {
+	s := httptest.NewServer(http.NotFoundHandler())
+	c, err := vllm.New(s.URL, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Client: c, Streams: 2, InputTokens: 1, OutputTokens: 1}
+	if _, err := Run(context.Background(), o); err == nil || !strings.Contains(err.Error(), "all 2 requests failed: 2 times: POST /v1/completions: the server answered 404") {
+		t.Error(err)
+	}
+	s.Close()
+	if _, err := Run(context.Background(), o); err == nil || !strings.Contains(err.Error(), "connection refused") {
+		t.Error(err)
+	}
+}
+
+func TestSlowServerIsCutAtTheLimit(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+	}))
+	defer s.Close()
+	c, err := vllm.New(s.URL, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Run(context.Background(), Options{Client: c, Streams: 2, InputTokens: 1, OutputTokens: 1, MaxDuration: 50 * time.Millisecond})
+	if err == nil || !strings.Contains(err.Error(), "no answer from") {
+		t.Error(err)
+	}
+}
+
+func TestLimitsAreKept(t *testing.T) {
+	for _, o := range []Options{{Streams: 0, InputTokens: 1, OutputTokens: 1}, {Streams: MaxStreams + 1, InputTokens: 1, OutputTokens: 1}, {Streams: 1, InputTokens: 1},
+		{Streams: 1, InputTokens: 1, OutputTokens: 1, MaxDuration: 2 * MaxDuration}, {Streams: 4, Requests: 3, InputTokens: 1, OutputTokens: 1}} {
+		if _, err := Start(context.Background(), o); err == nil {
+			t.Errorf("%+v was accepted", o)
+		}
+	}
+}
+
+func TestAllDecodeIsCheckedWithTheServer(t *testing.T) {
+	_, o := replayed(t)
+	o.Streams, o.OutputTokens, o.Hold = 64, 12, 4
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	p, err := Start(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := p.AllDecode(ctx)
+	if err != nil || d != (Decoding{Running: 64, Reported: true}) {
+		t.Fatalf("%+v %v", d, err)
+	}
+	if err := o.Client.StartProfile(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Steps(ctx, 8); err != nil {
+		t.Fatal(err)
+	}
+	p.Stop()
+	if err := o.Client.StopProfile(ctx); err != nil {
+		t.Fatal(err)
+	}
+
+	o.Streams, o.Hold, o.OutputTokens = 4, 0, 1
+	if p, err = Start(ctx, o); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.AllDecode(ctx); !errors.Is(err, errEnded) {
+		t.Errorf("streams of one token: %v", err)
+	}
+
+	o.OutputTokens, o.Hold = 8, 4
+	if p, err = Start(ctx, o); err != nil {
+		t.Fatal(err)
+	}
+	defer p.Stop()
+	cancel()
+	if _, err := p.AllDecode(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// BenchmarkReplay256 is one pass of 256 streams with 96 tokens each, client and replay on the same machine.
+func BenchmarkReplay256(b *testing.B) {
+	_, o := replayed(b)
+	o.Streams = 256
+	for b.Loop() {
+		if _, err := Run(context.Background(), o); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(256*96*b.N)/b.Elapsed().Seconds(), "tokens/s")
+}
+
+func TestPromptsDifferAndRepeat(t *testing.T) {
+	a, b := fmt.Sprint(prompt(0, 256, 512)), fmt.Sprint(prompt(1, 256, 512))
+	if a == b || a != fmt.Sprint(prompt(0, 256, 512)) {
+		t.Error("prompts must differ between requests and be the same in every pass")
+	}
+	for _, id := range prompt(7, 4096, 512) {
+		if id < 3 || id >= 512 {
+			t.Fatalf("id %d", id)
+		}
+	}
+}

@@ -1,0 +1,255 @@
+package campaign
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rooflab/rooflab/campaign/replay"
+	"github.com/rooflab/rooflab/campaign/vllm"
+)
+
+// closed checks that nothing is left open behind a round that was stopped.
+func closed(t *testing.T, s *Session, what string) {
+	t.Helper()
+	if s.server.ProfileOpen() {
+		t.Errorf("%s: the profile was left open", what)
+	}
+	if exists(s.journalPath()) {
+		t.Errorf("%s: the journal was left behind", what)
+	}
+}
+
+func TestProfileIsClosedWhereverARoundIsStopped(t *testing.T) {
+	s := open(t, t.TempDir(), Options{})
+	for _, after := range []time.Duration{0, 5 * time.Millisecond, 20 * time.Millisecond, 60 * time.Millisecond, 120 * time.Millisecond, 250 * time.Millisecond} {
+		ctx, cancel := context.WithTimeout(context.Background(), after)
+		s.opts.Again = true
+		if _, err := s.RoundContext(ctx, RoundOptions{Streams: 64}); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+			t.Errorf("stopped after %v: %v", after, err)
+		}
+		cancel()
+		closed(t, s, after.String())
+	}
+
+	ctx, cancel := context.WithCancel(context.Background())
+	s.afterOpen = cancel
+	if _, err := s.RoundContext(ctx, RoundOptions{Streams: 64}); !errors.Is(err, context.Canceled) {
+		t.Errorf("stopped inside the window: %v", err)
+	}
+	closed(t, s, "inside the window")
+
+	s.afterOpen = func() { panic("in the window") }
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the panic was swallowed")
+			}
+		}()
+		s.Round(RoundOptions{Streams: 64})
+	}()
+	closed(t, s, "panic")
+
+	s.afterOpen = nil
+	if _, err := s.Round(RoundOptions{Streams: 64}); err != nil {
+		t.Errorf("a round after all that: %v", err)
+	}
+}
+
+func TestStoppedRoundGoesOnWhereItWas(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Options{})
+	ctx, cancel := context.WithCancel(context.Background())
+	s.afterOpen = cancel
+	if _, err := s.RoundContext(ctx, RoundOptions{Streams: 64}); err == nil {
+		t.Fatal("the round was not stopped")
+	}
+	again := open(t, dir, Options{})
+	r, err := again.Round(RoundOptions{Streams: 64})
+	if err != nil || len(r.Traces) != 2 {
+		t.Fatalf("%+v %v", r, err)
+	}
+	m, err := again.client.Metrics(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, _ := m.Sum("vllm:generation_tokens_total"); n != 64*(2*holdTokens+defaultWindow) {
+		t.Errorf("%v tokens: the unprofiled pass was measured again", n)
+	}
+}
+
+func TestProfileOfAKilledProcessIsClosedByTheNextRound(t *testing.T) {
+	s := open(t, t.TempDir(), Options{})
+	ctx := context.Background()
+	if err := s.client.StartProfile(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeJSON(s.journalPath(), journal{s.client.Target()}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.recoverProfile(ctx); err != nil {
+		t.Fatal(err)
+	}
+	closed(t, s, "after recovery")
+	if err := writeJSON(s.journalPath(), journal{"http://127.0.0.1:1"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.recoverProfile(ctx); err != nil {
+		t.Errorf("a journal of a server that is gone: %v", err)
+	}
+}
+
+func TestRefusedProfilesAreExplained(t *testing.T) {
+	for words, o := range map[string]replay.Options{"the server has no profiler: start the server with --profiler-config": {NoProfiler: true}, "already open": {SecondStart: "409"}} {
+		o.Dir = archived()
+		server, err := replay.Start(context.Background(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer server.Close()
+		s := open(t, t.TempDir(), Options{Target: server.URL, TraceDir: server.TraceDir})
+		if o.SecondStart != "" {
+			if err := s.client.StartProfile(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err = s.Round(RoundOptions{Streams: 1})
+		if err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("%v", err)
+		}
+		if exists(s.journalPath()) {
+			t.Error("the journal was left behind")
+		}
+		if o.SecondStart != "" && !server.ProfileOpen() {
+			t.Error("somebody else's profile was closed")
+		}
+	}
+}
+
+// live hides that a server is a replay, so that a session takes it for a live one.
+func live(t *testing.T, server *replay.Server, change func(w http.ResponseWriter, r *http.Request) bool) string {
+	t.Helper()
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/rooflab/replay" {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		if change != nil && change(w, r) {
+			return
+		}
+		req, err := http.NewRequestWithContext(r.Context(), r.Method, server.URL+r.URL.Path, r.Body)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		req.Header = r.Header
+		resp, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		defer resp.Body.Close()
+		for k, v := range resp.Header {
+			if !strings.HasPrefix(k, "Rooflab-") {
+				w.Header()[k] = v
+			}
+		}
+		w.WriteHeader(resp.StatusCode)
+		buf := make([]byte, 4096)
+		for {
+			n, err := resp.Body.Read(buf)
+			w.Write(buf[:n])
+			http.NewResponseController(w).Flush()
+			if err != nil {
+				return
+			}
+		}
+	}))
+	t.Cleanup(proxy.Close)
+	return proxy.URL
+}
+
+func TestRoundOnALiveServer(t *testing.T) {
+	server, err := replay.Start(context.Background(), replay.Options{Dir: archived(), Speed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	s := open(t, t.TempDir(), Options{Target: live(t, server, nil), TraceDir: server.TraceDir})
+	s.patience = 300 * time.Millisecond
+	r, err := s.Round(RoundOptions{Streams: 1, OutputTokens: 20, WindowSteps: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if server.ProfileOpen() {
+		t.Error("the profile was left open")
+	}
+	if r.Unprofiled.Recorded || r.Unprofiled.OutputTokens != 20 || r.Unprofiled.SteadySamples != 19 || r.Unprofiled.OutputTokS <= 0 {
+		t.Errorf("unprofiled: %+v", r.Unprofiled)
+	}
+	if r.Profiled == nil || r.Profiled.Failed != 0 || r.Profiled.SteadySamples < 3 {
+		t.Errorf("profiled: %+v", r.Profiled)
+	}
+	if len(r.Traces) != 1 || r.WorldSize != 2 || len(r.Notes) != 1 || r.Notes[0] != "1 of 2 ranks: no complete trace came from rank 1" {
+		t.Errorf("traces: %+v %d %q", r.Traces, r.WorldSize, r.Notes)
+	}
+	if s.run != "main" || s.manifest.Main != "main" || s.manifest.Measured == "" {
+		t.Errorf("run %q, manifest %+v", s.run, s.manifest)
+	}
+	b, err := os.ReadFile(s.dir + "/runs/main/run.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range []string{"127.0.0.1", server.TraceDir, s.dir} {
+		if strings.Contains(string(b), secret) {
+			t.Errorf("run.json holds %s", secret)
+		}
+	}
+}
+
+func TestTroubleOfALiveServer(t *testing.T) {
+	server, err := replay.Start(context.Background(), replay.Options{Dir: archived(), Speed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	o := RoundOptions{Streams: 1, OutputTokens: 10, WindowSteps: 2}
+
+	s := open(t, t.TempDir(), Options{Target: live(t, server, nil)})
+	if _, err := s.Round(o); err == nil || !strings.Contains(err.Error(), "set ROOFLAB_TRACE_DIR") {
+		t.Errorf("no trace folder: %v", err)
+	}
+
+	s = open(t, t.TempDir(), Options{Target: live(t, server, nil), TraceDir: t.TempDir()})
+	s.patience = 100 * time.Millisecond
+	if _, err := s.Round(o); err == nil || !strings.Contains(err.Error(), "no complete trace has appeared") {
+		t.Errorf("the wrong trace folder: %v", err)
+	}
+
+	s = open(t, t.TempDir(), Options{Target: live(t, server, nil), TraceDir: server.TraceDir, Model: "llama"})
+	if _, err := s.Round(o); err == nil || !strings.Contains(err.Error(), "the server serves kimi-k2.5-slice, the campaign is about llama") {
+		t.Errorf("the wrong model: %v", err)
+	}
+
+	broken := live(t, server, func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != "/stop_profile" {
+			return false
+		}
+		w.WriteHeader(http.StatusInternalServerError)
+		return true
+	})
+	s = open(t, t.TempDir(), Options{Target: broken, TraceDir: server.TraceDir})
+	_, err = s.Round(o)
+	var status *vllm.StatusError
+	if err == nil || !errors.As(err, &status) || !strings.Contains(err.Error(), "curl -X POST "+broken+"/stop_profile") {
+		t.Errorf("a stop that fails: %v", err)
+	}
+	if !exists(s.journalPath()) {
+		t.Error("the journal must stay when a profile may be open")
+	}
+}
