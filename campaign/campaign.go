@@ -98,6 +98,11 @@ func (s *Session) runName() string {
 	case s.manifest.Main != "":
 		return s.manifest.Main
 	}
+	if s.archive != "" {
+		if from, err := ReadManifest(s.archive); err == nil && from.Main != "" {
+			return from.Main // the runner replays it
+		}
+	}
 	return "main"
 }
 
