@@ -60,9 +60,13 @@ const (
 // outputs lays out what a cell showed, in order. Neighbouring streams of one name are one.
 func (s *site) outputs(c *cell, at place, md *markdown.Page) []outputView {
 	var views []outputView
-	for i, o := range nbformat.JoinStreams(c.Outputs) {
+	joined := nbformat.JoinStreams(c.Outputs)
+	for i, o := range joined {
 		at.slot = "o" + strconv.Itoa(i+1)
 		label := "Output of cell " + c.place()
+		if len(joined) > 1 {
+			label = "Output " + strconv.Itoa(i+1) + " of cell " + c.place()
+		}
 		switch o.Type {
 		case nbformat.Stream:
 			if l := s.terminal(o.Text, label, at); l != nil {
