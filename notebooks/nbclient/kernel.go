@@ -265,6 +265,6 @@ func (k *kernel) abandon() {
 
 // diedError describes the death; the connection may be lost a little before the process has ended.
 func (k *kernel) diedError(p Place) *KernelDiedError {
-	k.proc.ended(time.Second)
+	k.proc.ended(3 * time.Second)
 	return &KernelDiedError{Place: p, State: k.proc.state(), Output: k.proc.tail.String()}
 }
