@@ -101,7 +101,8 @@ type reader struct {
 	ctx   Context
 	diags []diag.Diagnostic
 	found *Server
-	depth int
+	depth int // programs and files inside each other
+	calls int // shell statements so far
 }
 
 const maxDepth = 12 // levels of scripts, shells and containers inside each other
@@ -218,7 +219,8 @@ func (s Server) ArgNames() []string {
 	return names
 }
 
-// Table shows the server with its options and environment.
+// Table shows the server with its options and environment. Of a live process, whose environment holds much that has
+// nothing to do with the server, only variables that change what it does are shown.
 func (s Server) Table() data.Table {
 	t := data.Table{ID: "launch", Title: "How the server is started, from the " + s.Form, Columns: []data.Column{{Head: "What"}, {Head: "Name"}, {Head: "Value"}}}
 	row := func(what, name, value string) {
@@ -233,6 +235,9 @@ func (s Server) Table() data.Table {
 		row("option", n, s.Arg(n))
 	}
 	for _, v := range s.Env {
+		if s.Form == "process" && !relevant(v.Name) {
+			continue
+		}
 		value := v.Value
 		if v.Unknown {
 			value = "(set, value not known)"

@@ -156,7 +156,7 @@ func TestSecretsNeverLeaveThePackage(t *testing.T) {
 	}
 	text := string(raw) + s.Table().Text() + s.Table().HTML()
 	for _, secret := range []string{"sekret", "sk-one", "sk-two", "t0psecret"} {
-		if strings.Contains(strings.ReplaceAll(text, `"--additional-config","{\"auth_token\":\"t0psecret\"}"`, ""), secret) {
+		if strings.Contains(text, secret) {
 			t.Errorf("%q is shown:\n%s", secret, text)
 		}
 	}

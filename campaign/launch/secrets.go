@@ -41,6 +41,7 @@ func (s *Server) mask() {
 			s.Argv[j] = Mask
 		}
 	}
+	collect(s.Args, secrets)
 	clean := func(text string) string {
 		for secret := range secrets {
 			if len(secret) >= 6 { // shorter ones would hit innocent words
@@ -65,6 +66,23 @@ func (s *Server) mask() {
 	s.Model, s.Refused = clean(s.Model), clean(s.Refused)
 	for i := range s.Diagnostics {
 		s.Diagnostics[i].Text = clean(s.Diagnostics[i].Text)
+	}
+}
+
+// collect finds secrets inside JSON values.
+func collect(v interface{}, secrets map[string]bool) {
+	switch x := v.(type) {
+	case []interface{}:
+		for _, it := range x {
+			collect(it, secrets)
+		}
+	case map[string]interface{}:
+		for k, it := range x {
+			if text, ok := it.(string); ok && IsSecret(k) {
+				secrets[text] = true
+			}
+			collect(it, secrets)
+		}
 	}
 }
 

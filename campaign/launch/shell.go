@@ -25,10 +25,12 @@ type shell struct {
 	allexport bool
 	assigning string // variable whose value is being expanded: names what only the run knows
 	funcs     map[string]*syntax.Stmt
-	calls     int
 }
 
-const maxCalls = 10000 // statements, against scripts that call themselves
+const (
+	maxCalls = 10000   // statements, against scripts that call themselves
+	maxValue = 1 << 14 // bytes of a variable, against values that double in a loop
+)
 
 func newShell(r *reader, env *environ, dir string) *shell {
 	sh := &shell{r: r, vars: map[string]expand.Variable{}, outer: env, dir: dir, name: "bash", funcs: map[string]*syntax.Stmt{}}
@@ -139,6 +141,9 @@ func (sh *shell) Get(name string) expand.Variable {
 
 // Set is called by expansions such as ${X:=1}.
 func (sh *shell) Set(name string, v expand.Variable) error {
+	if len(v.Str) > maxValue {
+		return fmt.Errorf("variable %s grows beyond %d bytes", name, maxValue)
+	}
 	v.Exported = v.Exported || sh.allexport || sh.vars[name].Exported
 	sh.vars[name] = v
 	return nil
@@ -247,7 +252,7 @@ func (sh *shell) stmts(list []*syntax.Stmt) (bool, error) {
 }
 
 func (sh *shell) stmt(st *syntax.Stmt) (bool, error) {
-	if sh.calls++; sh.calls > maxCalls {
+	if sh.r.calls++; sh.r.calls > maxCalls {
 		return false, fmt.Errorf("the script runs more than %d statements", maxCalls)
 	}
 	ok, err := sh.cmd(st.Cmd)
@@ -395,6 +400,9 @@ func (sh *shell) assign(a *syntax.Assign, exported bool) error {
 			text = v.Str + text
 		}
 		v.Set, v.Kind, v.Str = true, expand.String, text
+	}
+	if len(v.Str) > maxValue || len(v.List) > maxValue {
+		return fmt.Errorf("variable %s grows beyond %d bytes", name, maxValue)
 	}
 	sh.vars[name] = v
 	return nil
