@@ -82,11 +82,11 @@ func Launches(ws []Window) data.Table {
 	return t
 }
 
-// Modes compares windows of one load that differ in one setting, such as eager and graphs. Labels head the columns.
-func Modes(title string, names []string, ws []Window) data.Table {
+// Modes compares windows of one load that differ in one setting, such as eager and graphs. Their names head the columns.
+func Modes(title string, ws []Window) data.Table {
 	t := data.Table{Title: title, Columns: []data.Column{{Head: "Per step"}}}
-	for _, n := range names {
-		t.Columns = append(t.Columns, data.Column{Head: n, Unit: "ms", Numeric: true})
+	for _, l := range labels(ws) {
+		t.Columns = append(t.Columns, data.Column{Head: l, Unit: "ms", Numeric: true})
 	}
 	add := func(label, component string, bold, rule bool, ns func(Window) int64) {
 		row := data.Row{Component: component, Bold: bold, Rule: rule, Cells: []string{label}}
