@@ -77,7 +77,7 @@ func (e *engine) State(code string) (state, indent string) {
 	defer func() {
 		if p := recover(); p != nil {
 			state = "invalid"
-			if strings.Contains(fmt.Sprint(p), "not terminated") {
+			if text := fmt.Sprint(p); strings.Contains(text, "not terminated") || strings.Contains(text, "'EOF'") {
 				state = "incomplete"
 			}
 		}

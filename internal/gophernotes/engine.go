@@ -64,7 +64,7 @@ func (e *engine) Run(count int, code string) (serve.Bundle, error) {
 	if err != nil {
 		return serve.Bundle{}, readable(err, count)
 	}
-	vals, types = wanted(nodes, vals, types)
+	vals, types = e.shown(wanted(nodes, vals, types))
 	d := e.kernel.autoRenderResults(vals, types)
 	if d.Data != nil && d.Data[MIMETypeText] == nil {
 		d.Data[MIMETypeText] = fmt.Sprint(vals...)
@@ -143,6 +143,25 @@ func bound(nodes []ast.Node) error {
 		}
 	}
 	return nil
+}
+
+// shown takes the one value that has a form of its own, as a chart has, from between nils: a nil error beside it is
+// no reason to print both as text.
+func (e *engine) shown(vals []any, types []xreflect.Type) ([]any, []xreflect.Type) {
+	at := -1
+	for i, v := range vals {
+		if v == nil {
+			continue
+		}
+		if at >= 0 {
+			return vals, types
+		}
+		at = i
+	}
+	if at < 0 || !e.kernel.canAutoRender(vals[at], types[at]) {
+		return vals, types
+	}
+	return vals[at : at+1], types[at : at+1]
 }
 
 // wanted drops values that Go would not show: the counts that printing returns, and the second value of a map

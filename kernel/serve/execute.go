@@ -111,7 +111,7 @@ func (s *Server) evaluate(expressions map[string]string) map[string]any {
 // with it may still be on their way, so it waits a moment for them.
 func (s *Server) waiting() []*wire.Message {
 	var requests []*wire.Message
-	patience := time.After(10 * time.Millisecond)
+	patience := time.After(50 * time.Millisecond)
 	for {
 		select {
 		case m := <-s.queue:
