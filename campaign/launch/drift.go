@@ -85,7 +85,14 @@ func Compare(unit, process Server, http HTTP) Drifts {
 			out = append(out, Drift{Item: name, Unit: u, Process: p, Consequence: envConsequence(name), Severity: severity})
 		}
 	}
-	return append(out, settings(unit, process)...)
+	for _, s := range settings(unit, process) {
+		if i := slices.IndexFunc(out, func(d Drift) bool { return d.Item == s.Item }); i >= 0 {
+			out[i].Consequence = s.Consequence // says more than that the values differ
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
 }
 
 // identity compares model, version and times.

@@ -62,7 +62,11 @@ func (r Rank) StepTable(tokens ...int64) data.Table {
 	}
 	for _, n := range tokens {
 		s := r.Step(n)
-		t.Columns = append(t.Columns, data.Column{Head: units.Count(n) + " tokens", Numeric: true})
+		head := units.Count(n) + " tokens"
+		if n == 1 {
+			head = "1 token"
+		}
+		t.Columns = append(t.Columns, data.Column{Head: head, Numeric: true})
 		for i, cell := range []string{units.Float(s.ExpertsHit, 1), units.Fixed(s.WeightBytes, 1e9, 2), units.Fixed(s.ExpertBytes, 1e9, 2),
 			units.Fixed(s.FLOP, 1e9, 1), units.Fixed(s.KVBytes, 1e3, 1), units.Count(s.AllReduces), units.Fixed(s.AllReduceBytes, 1e3, 1)} {
 			rows[i].Cells = append(rows[i].Cells, cell)
