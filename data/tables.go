@@ -27,7 +27,7 @@ type GPUSpec struct {
 	Notes     []string `json:"notes,omitempty"`
 }
 
-// Figure is a printed number with its source.
+// Figure is a printed number with its source: the maker's document, read in public quotations of it that agree.
 type Figure struct {
 	Value  int64  `json:"value"`
 	Source string `json:"source"`
