@@ -10,9 +10,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rooflab/rooflab/internal/sharedtest"
+	"github.com/rooflab/rooflab/notebooks/nbformat"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -186,4 +190,61 @@ func TestEveryListedPatternIsFoundOrMayBeAbsent(t *testing.T) {
 			t.Errorf("%s: %v %v", p, found, err)
 		}
 	}
+}
+
+// A notebook of ours that imports what is not bound stops at its first cell.
+func TestEveryImportOfOurNotebooksIsBound(t *testing.T) {
+	root := sharedtest.Root()
+	notebooks, err := filepath.Glob(filepath.Join(root, "notebooks", "*.ipynb"))
+	if err != nil || len(notebooks) == 0 {
+		t.Fatalf("no notebooks: %v", err)
+	}
+	src, _, err := Generate(root, listed(packageList))
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := goList(root, "-json=ImportPath,Name,GoFiles", "github.com/cosmos72/gomacro/imports")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bound := func(path string) bool {
+		file := strings.ReplaceAll(path, "/", "_") + ".go" // in the interpreter's own tables
+		return slices.Contains(own[0].GoFiles, file) || strings.Contains(string(src), `imports.Packages["`+path+`"]`)
+	}
+	for _, name := range notebooks {
+		imports := importsOf(t, name)
+		if len(imports) == 0 {
+			t.Errorf("%s imports nothing", filepath.Base(name))
+		}
+		for _, path := range imports {
+			if !bound(path) {
+				t.Errorf("%s imports %q, which cells cannot; add it to packages.txt", filepath.Base(name), path)
+			}
+		}
+	}
+}
+
+var importLine = regexp.MustCompile(`(?m)^\s*(?:import\s+)?(?:[A-Za-z_][A-Za-z0-9_]*\s+)?"([a-z0-9./_-]+)"\s*(?://.*)?$`)
+
+// importsOf returns the import paths of the cells that begin with an import.
+func importsOf(t *testing.T, name string) []string {
+	t.Helper()
+	nb, _, err := nbformat.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var paths []string
+	for _, c := range nb.Cells {
+		source, isImport := c.Source, strings.HasPrefix(strings.TrimSpace(c.Source), "import")
+		if c.Type != nbformat.Code || !isImport {
+			continue
+		}
+		if _, rest, found := strings.Cut(source, "import ("); found {
+			source, _, _ = strings.Cut(rest, "\n)")
+		}
+		for _, m := range importLine.FindAllStringSubmatch(source, -1) {
+			paths = append(paths, m[1])
+		}
+	}
+	return paths
 }
