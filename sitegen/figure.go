@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
+	"regexp"
 
 	"github.com/rooflab/rooflab/assets"
 	"github.com/rooflab/rooflab/charts"
 	"github.com/rooflab/rooflab/charts/svg"
+	"github.com/rooflab/rooflab/data"
 	"github.com/rooflab/rooflab/internal/diag"
 )
 
@@ -28,6 +30,7 @@ type figureView struct {
 	Option                              template.JS // ECharts option of the interactive view, safe inside <script>
 	Data                                *tableView
 	From                                from
+	Sources                             []from // cells and files that the numbers come from; a file has no link
 
 	chart charts.Chart
 	at    place
@@ -47,6 +50,9 @@ func (s *site) figure(c charts.Chart, at place) (*figureView, error) {
 	table := c.Table
 	table.ID = c.ID
 	f.Data = s.table(table, place{book: at.book, cell: at.cell, here: true, taken: at.taken})
+	for _, src := range c.Sources {
+		f.Sources = append(f.Sources, s.source(src, at))
+	}
 	set := "cell"
 	switch {
 	case c.Width == charts.Half:
@@ -62,6 +68,16 @@ func (s *site) figure(c charts.Chart, at place) (*figureView, error) {
 		f.Option = option
 	}
 	return f, s.draw(f, set)
+}
+
+var cellSource = regexp.MustCompile(`^([\w.-]+?)(?:\.ipynb)?#(?:cell-)?([\w-]+)$`)
+
+// source links a source that is written as notebook#cell; any other is a name.
+func (s *site) source(src string, at place) from {
+	if m := cellSource.FindStringSubmatch(src); m != nil && s.book(m[1]) != nil {
+		return s.named(data.Ref{Notebook: m[1], Cell: m[2]}, at)
+	}
+	return from{Text: src}
 }
 
 // draw draws the figure at the widths of a set.

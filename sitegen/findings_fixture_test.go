@@ -92,7 +92,7 @@ func floors() data.Table {
 }
 
 func sharesChart(t testing.TB, f figures) any {
-	s := charts.Shares{Figure: charts.Figure{ID: "reversal", Title: "Which of the two is larger changes between 64 and 256 streams", Caption: "Share of the summed kernel time. Whiskers, mostly shorter than the dots, reach from the lowest to the highest step; the loads in between were not measured."}, Base: "GPU time", XLabel: "C, streams decoding at the same time"}
+	s := charts.Shares{Figure: charts.Figure{ID: "reversal", Title: "Which of the two is larger changes between 64 and 256 streams", Caption: "Share of the summed kernel time. Whiskers, mostly shorter than the dots, reach from the lowest to the highest step; the loads in between were not measured.", Sources: []string{"10-macro#breakdown"}}, Base: "GPU time", XLabel: "C, streams decoding at the same time"}
 	ar, ex := charts.ShareLine{Component: "allreduce"}, charts.ShareLine{Component: "moe.experts"}
 	for _, l := range f.Loads {
 		s.Loads = append(s.Loads, fmt.Sprintf("C = %d", l.C))

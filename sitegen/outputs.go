@@ -256,5 +256,5 @@ func leftOut(b nbformat.MimeBundle) string {
 		parts = append(parts, fmt.Sprintf("%s (%s)", t, units.Bytes(int64(len(b[t])))))
 	}
 	sort.Strings(parts)
-	return "An output is not shown: " + strings.Join(parts, ", ") + ". Scripts never run here, and the type has no safe form; it is in the notebook file."
+	return "An output is not shown: " + strings.Join(parts, ", ") + ". A page shows no scripts and no types that it does not know; it is in the notebook file."
 }

@@ -1,5 +1,5 @@
 // Package markdown turns the Markdown of notebook cells into HTML that is safe to publish, with ids that are unique on a page.
-// Raw HTML is never passed on. It does not know notebooks or pages; links and images are resolved by the caller.
+// HTML inside is cleaned by package mime. It does not know notebooks or pages; links and images are resolved by the caller.
 package markdown
 
 import (

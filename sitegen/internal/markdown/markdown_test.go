@@ -26,7 +26,9 @@ func one(t *testing.T, p *Page, src string) string {
 
 func TestMarkdownIsSafeAndReadable(t *testing.T) {
 	for _, c := range []struct{ name, in, want string }{
-		{"raw html does not pass", "a <script>alert(1)</script> b", "<p>a <!-- raw HTML omitted -->alert(1)<!-- raw HTML omitted --> b</p>"},
+		{"raw html does not pass", "a <script>alert(1)</script> b", "<p>a alert(1) b</p>"},
+		{"an html block is cleaned and closed", "<div onclick=\"x\">\n<b>a\n<script>alert(1)</script>", "<div>\n<b>a\n</b></div>"},
+		{"a line break stays", "a<br>b", "<p>a<br>b</p>"},
 		{"javascript links lose their target", "[x](javascript:alert(1))", `<p><a href="">x</a></p>`},
 		{"money is no formula", "cost $5 and $7", "<p>cost $5 and $7</p>"},
 		{"a formula stays readable", "so $a_1*b*c_2$ holds", `<p>so <code class="math">$a_1*b*c_2$</code> holds</p>`},

@@ -2,6 +2,7 @@ package markdown
 
 import (
 	"html"
+	"regexp"
 	"strings"
 
 	"github.com/yuin/goldmark/ast"
@@ -9,6 +10,8 @@ import (
 	"github.com/yuin/goldmark/renderer"
 	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
+
+	"github.com/rooflab/rooflab/sitegen/internal/mime"
 )
 
 // callout is a block quote that began with [!NOTE] or a sister of it.
@@ -129,6 +132,8 @@ func display(block text.Reader) ast.Node {
 	}
 }
 
+var lineBreak = regexp.MustCompile(`(?i)^<br\s*/?>$`)
+
 // nodes renders what goldmark does not know, and code with the classes of Highlight.
 type nodes struct{}
 
@@ -167,6 +172,24 @@ func (nodes) RegisterFuncs(reg renderer.NodeRendererFuncRegisterer) {
 		_, _ = w.WriteString("</code></pre>\n")
 		return ast.WalkSkipChildren, nil
 	}
+	// HTML in Markdown keeps what the sanitiser keeps; single tags inside a line are dropped and their text stays.
+	reg.Register(ast.KindHTMLBlock, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if entering {
+			b := n.(*ast.HTMLBlock)
+			raw := string(b.Lines().Value(source))
+			if b.HasClosure() {
+				raw += string(b.ClosureLine.Value(source))
+			}
+			_, _ = w.WriteString(mime.Foreign(raw) + "\n")
+		}
+		return ast.WalkSkipChildren, nil
+	})
+	reg.Register(ast.KindRawHTML, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if entering && lineBreak.Match(n.(*ast.RawHTML).Segments.Value(source)) {
+			_, _ = w.WriteString("<br>")
+		}
+		return ast.WalkSkipChildren, nil
+	})
 	reg.Register(ast.KindFencedCodeBlock, code)
 	reg.Register(ast.KindCodeBlock, code)
 }
