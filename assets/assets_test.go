@@ -70,13 +70,13 @@ func TestChartsJSMakesFunctionsOnlyOfKnownNames(t *testing.T) {
 	}
 	v, err := vm.RunString(`(function () {
 		var o = rooflabCharts.revive({a: {$fn: "count"}, b: {$fn: "constructor"}, c: {$fn: "alert(1)"}, d: "__f__alert(1)__f__", e: ["function(){}"]});
-		return [typeof o.a, typeof o.b, typeof o.c, o.d, o.e[0], o.a(1234567), rooflabCharts.revive({$fn: "bytes"})(14336),
+		return [typeof o.a, typeof o.b, typeof o.c, o.d, o.e[0], o.a(1234567), rooflabCharts.revive({$fn: "bytes"})(100000), rooflabCharts.revive({$fn: "decade"})(42),
 			rooflabCharts.revive({$fn: "name"})({name: "<b>\"x\"</b>"})].join("|");
 	})()`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "function|undefined|undefined|__f__alert(1)__f__|function(){}|1\u202f234\u202f567|14.336\u00a0kB|&lt;b&gt;&quot;x&quot;&lt;/b&gt;"
+	want := "function|undefined|undefined|__f__alert(1)__f__|function(){}|1\u202f234\u202f567|100\u00a0kB||&lt;b&gt;&quot;x&quot;&lt;/b&gt;"
 	if v.String() != want {
 		t.Errorf("got  %s\nwant %s", v, want)
 	}

@@ -47,10 +47,29 @@ func finish(drawn map[string]interface{}, x, y map[string]any) any {
 	o["textStyle"] = map[string]any{"color": "var(--ink)", "fontFamily": "inherit"}
 	merge(o["xAxis"], x)
 	merge(o["yAxis"], y)
+	for _, a := range list(o["yAxis"]) { // a name over the axis begins at its left edge, or it would be cut
+		a["nameTextStyle"].(map[string]any)["align"] = "left"
+	}
 	for _, s := range list(o["series"]) {
 		s["animation"], s["progressive"] = false, 0
 		s["emphasis"] = map[string]any{"disabled": true}
 	}
+	return o
+}
+
+// labelled names the lines of an option at their right ends.
+func labelled(option any) any {
+	o, ok := option.(map[string]any)
+	if !ok {
+		return option
+	}
+	widest := 0
+	for _, s := range list(o["series"]) {
+		name, _ := s["name"].(string)
+		widest = max(widest, len([]rune(name)))
+		s["endLabel"] = map[string]any{"show": name != "", "formatter": "{a}", "color": "inherit", "fontWeight": 700, "width": 120, "overflow": "break"}
+	}
+	o["grid"].(map[string]any)["right"] = min(8*widest, 120) + 16
 	return o
 }
 
@@ -180,7 +199,7 @@ func (s Shares) option() any {
 		line.AddSeries(l.Name(), items, path(l.Component, 2.25, "solid"))
 	}
 	line.Validate()
-	return finish(line.JSON(), below(category(s.Loads), 28), value("% of "+s.Base))
+	return labelled(finish(line.JSON(), below(category(s.Loads), 28), value("% of "+s.Base)))
 }
 
 func path(component string, width float32, dash string) ec.SeriesOpts {
@@ -206,7 +225,8 @@ func (r Roofline) Extent() (x0, x1, y0, y1 float64) {
 	for _, c := range r.Ceilings {
 		y1 = max(y1, c.FLOPPerS/1e12)
 	}
-	return decadeBelow(x0), decadeAbove(x1), decadeBelow(y0 * .8), 2 * y1
+	x0 = decadeBelow(x0)
+	return x0, max(decadeAbove(x1), 10*x0), decadeBelow(y0 * .8), 2 * y1
 }
 
 func decadeBelow(v float64) float64 { return math.Pow(10, math.Floor(math.Log10(v))) }
@@ -239,7 +259,7 @@ func (r Roofline) option() any {
 		line.AddSeries(s.Label, items, path(s.Component, 1.25, "solid"))
 	}
 	line.Validate()
-	return finish(line.JSON(), below(logarithmic(r.XLabel, x0, x1, "count"), 28), logarithmic("TFLOP/s", y0, y1, "count"))
+	return finish(line.JSON(), below(logarithmic(r.XLabel, x0, x1, "decade"), 28), logarithmic("TFLOP/s", y0, y1, "decade"))
 }
 
 // Extent returns the axes: bytes and µs, with room for the markers' names above.
@@ -290,7 +310,7 @@ func (l Latency) option() any {
 		}))
 	}
 	line.Validate()
-	return finish(line.JSON(), below(logarithmic(l.XLabel, x0, x1, "bytes"), 28), logarithmic("µs a call", y0, y1, "count"))
+	return labelled(finish(line.JSON(), below(logarithmic(l.XLabel, x0, x1, "bytes"), 28), logarithmic("µs a call", y0, y1, "decade")))
 }
 
 func (t Timeline) option() any {

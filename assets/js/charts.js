@@ -10,12 +10,15 @@
     parts[0] = parts[0].replace(/\B(?=(\d{3})+$)/g, "\u202f");
     return parts.join(".");
   }
+  function power(v) { var e = Math.log(v) / Math.LN10; return Math.abs(e - Math.round(e)) < 1e-9; }
   function encode(s) {
     return String(s).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/"/g, "&quot;").replace(/'/g, "&#39;");
   }
   var functions = {
     count: thousands,
+    decade: function (v) { return power(v) ? thousands(v) : ""; }, // logarithmic axes: the ends are no round numbers
     bytes: function (v) {
+      if (!power(v)) return "";
       var units = ["B", "kB", "MB", "GB", "TB"], i = 0;
       while (v >= 1000 && i < units.length - 1) { v /= 1000; i++; }
       return thousands(v) + "\u00a0" + units[i];

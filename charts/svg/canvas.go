@@ -17,7 +17,8 @@ type canvas struct {
 	id      string // prefix of all ids in the drawing
 	literal bool
 	body    strings.Builder
-	used    map[string]bool // patterns that the drawing refers to
+	used    map[string]bool   // patterns that the drawing refers to
+	styles  map[string]string // literal attributes by class
 }
 
 // num writes a coordinate with at most one decimal.
@@ -37,7 +38,12 @@ func escape(s string) string {
 
 func (c *canvas) style(classes string) string {
 	if c.literal {
-		return literal(classes)
+		attrs, ok := c.styles[classes]
+		if !ok {
+			attrs = literal(classes)
+			c.styles[classes] = attrs
+		}
+		return attrs
 	}
 	return ` class="` + classes + `"`
 }
@@ -73,6 +79,22 @@ func (c *canvas) text(x, y float64, s, classes, anchor string) {
 		a += attr("text-anchor", anchor)
 	}
 	c.body.WriteString("<text" + a + c.style(classes) + ">" + escape(s) + "</text>")
+}
+
+// span is a stretch of text with its own class.
+type span struct{ text, classes string }
+
+// spans writes stretches of text after one another, 8 px apart.
+func (c *canvas) spans(x, y float64, parts ...span) {
+	c.body.WriteString("<text" + attr("x", num(x), "y", num(y)) + c.style("t") + ">")
+	for i, p := range parts {
+		dx := ""
+		if i > 0 {
+			dx = attr("dx", "8")
+		}
+		c.body.WriteString("<tspan" + dx + c.style(p.classes) + ">" + escape(p.text) + "</tspan>")
+	}
+	c.body.WriteString("</text>")
 }
 
 // slanted writes a text along a line that falls by angle degrees (negative: rises).

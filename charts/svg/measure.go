@@ -17,8 +17,8 @@ const (
 	valueSize = 14
 )
 
-// wider scales the Go fonts to the widest of the fonts that a page may use.
-const wider = 1.05
+// wider leaves a little room: the Go fonts are as wide as Arial, and a page may use another font.
+const wider = 1.03
 
 // fonts are parsed once; a face is not safe for use by several goroutines, so that measuring takes the lock.
 var fonts = struct {

@@ -77,6 +77,15 @@ type spot struct {
 // best returns the first of the spots that collides least; rows is the number of text lines, 15 px apart.
 // The cost is 0 when nothing is touched.
 func (p *placer) best(spots []spot, w float64, rows int) (spot, float64) {
+	found, cost := p.try(spots, w, rows)
+	b := textBox(found.x, found.y, w, textSize, found.anchor)
+	b.y1 += float64(rows-1) * 15
+	p.take(b)
+	return found, cost
+}
+
+// try is best without taking the place.
+func (p *placer) try(spots []spot, w float64, rows int) (spot, float64) {
 	var found spot
 	least := math.Inf(1)
 	for i, s := range spots {
@@ -89,9 +98,6 @@ func (p *placer) best(spots []spot, w float64, rows int) (spot, float64) {
 	if least < 1 {
 		least = 0
 	}
-	b := textBox(found.x, found.y, w, textSize, found.anchor)
-	b.y1 += float64(rows-1) * 15
-	p.take(b)
 	return found, least
 }
 

@@ -1,6 +1,7 @@
 package svg
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -45,7 +46,8 @@ func shares(c *canvas, s charts.Shares) float64 {
 	if s.XLabel != "" {
 		c.text((f.left+f.right)/2, h-6, s.XLabel, "tm", middle)
 	}
-	p := &placer{in: box{f.left - 20, 18, f.right, f.bottom}}
+	p := &placer{in: box{f.left - 24, 0, f.right, f.bottom - 2}}
+	p.take(textBox(0, 13, width("% of "+s.Base, textSize, false), textSize, start))
 	paths := make([][]point, len(s.Lines))
 	for k, l := range s.Lines {
 		for i, pt := range l.Points {
@@ -88,36 +90,46 @@ func (c *canvas) shareValues(p *placer, s charts.Shares, paths [][]point) {
 	}
 }
 
-// shareNames writes each line's name once, over or under one of its points.
+// shareNames writes each line's name once: where the line is the highest or the lowest by the widest margin, outside its value.
 func (c *canvas) shareNames(p *placer, s charts.Shares, paths [][]point) {
 	for k, l := range s.Lines {
 		w := width(l.Name(), textSize, true)
-		var spots []spot
-		for i := len(paths[k]) - 1; i >= 0; i-- {
-			at := paths[k][i]
-			x := min(max(at.x, w/2), c.w-w/2)
-			spots = append(spots, spot{x, at.y - 28, middle}, spot{x, at.y + 38, middle}, spot{x, at.y - 10, middle}, spot{x, at.y + 20, middle})
+		type place struct {
+			margin float64
+			spot   spot
 		}
-		slices.SortStableFunc(spots, func(a, b spot) int { // the outermost places first: they belong to no other line
-			return int(nearest(paths, k, b) - nearest(paths, k, a))
-		})
+		var places []place
+		for i, at := range paths[k] {
+			over, under := math.Inf(1), math.Inf(1) // distance to the nearest line above and below
+			for o := range paths {
+				switch d := at.y - paths[o][i].y; {
+				case o == k:
+				case d >= 0:
+					over = min(over, d)
+				default:
+					under = min(under, -d)
+				}
+			}
+			x := min(max(at.x, w/2), c.w-w/2)
+			if math.IsInf(over, 1) && math.IsInf(under, 1) { // the only line
+				under = at.y
+			}
+			places = append(places, place{min(under, 1e3), spot{x, at.y - 28, middle}}, place{min(over, 1e3), spot{x, at.y + 38, middle}})
+			if !math.IsInf(over, 1) {
+				places[len(places)-2].margin = 0 // a line runs above: not the place for a name
+			}
+			if !math.IsInf(under, 1) {
+				places[len(places)-1].margin = 0
+			}
+		}
+		slices.SortStableFunc(places, func(a, b place) int { return cmp.Compare(b.margin, a.margin) })
+		var spots []spot
+		for _, pl := range places {
+			spots = append(spots, pl.spot)
+		}
 		at, _ := p.best(spots, w, 1)
 		c.text(at.x, at.y, l.Name(), named(l.Component)+" halo", at.anchor)
 	}
-}
-
-// nearest returns how far the points of the other lines are, at most 60 px; a name stands where they are far.
-func nearest(paths [][]point, own int, s spot) float64 {
-	d := 60.0
-	for k := range paths {
-		if k == own {
-			continue
-		}
-		for _, p := range paths[k] {
-			d = min(d, math.Hypot(p.x-s.x, p.y-s.y))
-		}
-	}
-	return d
 }
 
 func stroke(component string) string { return "s-" + short(charts.FamilyOf(component)) }
@@ -159,7 +171,7 @@ func roofline(c *canvas, r charts.Roofline) float64 {
 	c.text((f.left+f.right)/2, h-8, r.XLabel, "tm", middle)
 	p := &placer{in: box{f.left + 4, f.top, c.w, f.bottom - 4}}
 	c.regions(p, r, f, x, y)
-	c.ceilings(p, r, x, y, x0, x1, y0)
+	roofs := c.ceilings(p, r, x, y, x0, x1, y0)
 	for _, s := range r.Series {
 		var pts []point
 		for _, m := range s.Points {
@@ -179,6 +191,18 @@ func roofline(c *canvas, r charts.Roofline) float64 {
 				units.Float(m.TFLOPs(), 1)+" TFLOP/s, "+units.Float(r.OfRoof(m), 0)+" % of the roof")
 			p.dot(pts[i], size+1)
 		}
+	}
+	slices.SortStableFunc(roofs, func(a, b roof) int { // level ones first: they have less choice
+		switch {
+		case a.level == b.level:
+			return 0
+		case a.level:
+			return -1
+		}
+		return 1
+	})
+	for _, l := range roofs {
+		c.ceilingName(p, l, f)
 	}
 	for _, s := range r.Series {
 		c.roofNames(p, r, s, x, y)
@@ -234,9 +258,17 @@ func (c *canvas) regions(p *placer, r charts.Roofline, f frame, x, y func(float6
 	p.take(textBox(rx+8, base, wr, textSize, start))
 }
 
-// ceilings draws the roofs, measured ones solid and named below where a data-sheet roof lies above them.
-func (c *canvas) ceilings(p *placer, r charts.Roofline, x, y func(float64) float64, x0, x1, y0 float64) {
-	slope := -math.Atan2(y(1)-y(10), x(10)-x(1))
+// roof is a drawn ceiling.
+type roof struct {
+	name, classes string
+	level, below  bool
+	from, to      point
+}
+
+// ceilings draws the roofs, measured ones solid, and returns them. A measured one is named below its line where a
+// data-sheet roof lies above it.
+func (c *canvas) ceilings(p *placer, r charts.Roofline, x, y func(float64) float64, x0, x1, y0 float64) []roof {
+	var out []roof
 	for _, dashed := range []bool{true, false} {
 		for _, l := range r.Ceilings {
 			if l.Measured == dashed {
@@ -246,50 +278,88 @@ func (c *canvas) ceilings(p *placer, r charts.Roofline, x, y func(float64) float
 			if l.BytesPerS > 0 {
 				from = max(from, y0*1e12/l.BytesPerS)
 			}
-			pts := []point{{x(from), y(l.TFLOPsAt(from))}, {x(to), y(l.TFLOPsAt(to))}}
-			cls := "roof"
+			d := roof{name: l.Text(), classes: "t halo", level: l.FLOPPerS > 0, from: point{x(from), y(l.TFLOPsAt(from))}, to: point{x(to), y(l.TFLOPsAt(to))}}
+			line := "roof"
 			if dashed {
-				cls = "sheet"
+				d.classes, line = "tm halo", "sheet"
 			}
-			c.path(pts, cls)
+			for _, o := range r.Ceilings {
+				d.below = d.below || l.Measured && !o.Measured && (o.BytesPerS > 0) == (l.BytesPerS > 0)
+			}
+			pts := []point{d.from, d.to}
+			c.path(pts, line)
 			p.path(pts)
-			c.ceilingName(p, r, l, pts, slope)
+			out = append(out, d)
 		}
 	}
+	return out
 }
 
-func (c *canvas) ceilingName(p *placer, r charts.Roofline, l charts.Ceiling, pts []point, slope float64) {
-	name, below := l.Text(), false
-	cls := "t"
-	if !l.Measured {
-		cls = "tm"
-	}
-	for _, o := range r.Ceilings {
-		below = below || l.Measured && !o.Measured && (o.BytesPerS > 0) == (l.BytesPerS > 0)
-	}
-	w := width(name, textSize, false)
-	if l.FLOPPerS > 0 {
-		base := pts[0].y - 8
-		if below {
-			base = pts[0].y + 16
+// ceilingName writes a roof's name along its line, where it touches least.
+func (c *canvas) ceilingName(p *placer, l roof, f frame) {
+	w := width(l.name, textSize, false)
+	if l.level {
+		spots := []spot{{c.w - 6, l.from.y - 8, end}}
+		if l.below {
+			spots = nil
+			for d := 17.0; d < 60; d += 5 {
+				spots = append(spots, spot{c.w - 6, l.from.y + d, end})
+			}
 		}
-		b := textBox(c.w-6, base, w, textSize, end)
-		c.text(c.w-6, base, name, cls+" halo", end)
-		p.take(b)
+		at, _ := p.best(spots, w, 1)
+		if at.y > l.from.y+24 { // pushed away from its line by the diagonal
+			c.line(c.w-10, l.from.y+2, c.w-10, at.y-12, "lead")
+		}
+		c.text(at.x, at.y, l.name, l.classes, at.anchor)
 		return
 	}
-	// along the diagonal, a little above its start, off the line by the height of the letters
-	off, along := -7.0, math.Hypot(pts[1].x-pts[0].x, pts[1].y-pts[0].y)
-	if below {
+	slope := math.Atan2(l.to.y-l.from.y, l.to.x-l.from.x)
+	cos, sin := math.Cos(slope), math.Sin(slope)
+	off := -7.0
+	if l.below {
 		off = 16
 	}
-	d := min(max(12, along*.12), max(0, along-w))
-	at := point{pts[0].x + d*math.Cos(slope) - off*math.Sin(slope), pts[0].y + d*math.Sin(slope) + off*math.Cos(slope)}
-	c.slanted(at.x, at.y, slope*180/math.Pi, name, cls+" halo")
-	for t := 0.0; t < w; t += 8 { // the slanted text as a chain of small boxes
-		px, py := at.x+t*math.Cos(slope), at.y+t*math.Sin(slope)
-		p.take(box{px, py - 11, px + 9, py + 2})
+	along := math.Hypot(l.to.x-l.from.x, l.to.y-l.from.y)
+	var taken []box
+	at, least := point{}, math.Inf(1)
+	for d := min(along*.12, 40); d == min(along*.12, 40) || d+w < along; d += 10 {
+		o := point{l.from.x + d*cos - off*sin, l.from.y + d*sin + off*cos}
+		var chain []box // the slanted text as small boxes
+		cost := 0.0
+		for t := 4.0; t < w; t += 8 {
+			mid := point{o.x + t*cos + 4*sin, o.y + t*sin - 4*cos}
+			b := box{mid.x - 4, mid.y - 4, mid.x + 4, mid.y + 4}
+			chain = append(chain, b)
+			cost += p.cost(b)
+		}
+		if cost < least-1 {
+			at, least, taken = o, cost, chain
+		}
 	}
+	if least > 60 && c.besideRoof(p, l, f, w) {
+		return
+	}
+	c.slanted(at.x, at.y, slope*180/math.Pi, l.name, l.classes)
+	p.boxes = append(p.boxes, taken...)
+}
+
+// besideRoof writes the name of a diagonal left of it with a leader, where there is no room along it.
+func (c *canvas) besideRoof(p *placer, l roof, f frame, w float64) bool {
+	const lead = 26
+	var spots []spot
+	for y := l.to.y + 24; y < l.from.y; y += 6 {
+		x := l.from.x + (l.to.x-l.from.x)*(y-4-l.from.y)/(l.to.y-l.from.y)
+		if x-lead-w > f.left+4 {
+			spots = append(spots, spot{x - lead, y, end})
+		}
+	}
+	if len(spots) == 0 {
+		return false
+	}
+	at, _ := p.best(spots, w, 1)
+	c.text(at.x, at.y, l.name, l.classes, end)
+	c.line(at.x+3, at.y-4, at.x+lead, at.y-4, "lead")
+	return true
 }
 
 // latency draws time over message size, one line a setting.
@@ -387,14 +457,104 @@ func (c *canvas) latencyNames(l charts.Latency, paths [][]point, p *placer, x, y
 		}
 	}
 	for i, s := range l.Series {
-		w := width(s.Label, textSize, true)
-		var spots []spot
-		for k := len(paths[i]) - 1; k >= 0; k-- {
-			at := paths[i][k]
-			spots = append(spots, spot{at.x - 8, at.y - 8, end}, spot{at.x + 8, at.y + 16, start}, spot{min(at.x+w/2, c.w), at.y + 22, end},
-				spot{min(at.x+w/2, c.w), at.y - 14, end}, spot{c.w, at.y + 24, end})
-		}
-		got, _ := p.best(spots, w, 1)
-		c.text(got.x, got.y, s.Label, named(s.Component)+" halo", got.anchor)
+		c.lineName(s, i, paths, p)
 	}
+}
+
+// lineName writes a line's name beside it: rather clearly apart from other lines, rather in one row than in two.
+func (c *canvas) lineName(s charts.LatencySeries, own int, paths [][]point, p *placer) {
+	type form struct {
+		rows  []string
+		apart float64
+	}
+	forms := []form{{[]string{s.Label}, 12}}
+	if a, b, ok := halves(s.Label); ok {
+		forms = append(forms, form{[]string{a, b}, 12}, form{[]string{a, b}, 6})
+	}
+	forms = append(forms, form{[]string{s.Label}, 6}, form{[]string{s.Label}, 0})
+	var at spot
+	var rows []string
+	least := math.Inf(1)
+	for _, f := range forms {
+		w := 0.0
+		for _, r := range f.rows {
+			w = max(w, width(r, textSize, true))
+		}
+		if got, cost := p.try(besideLine(paths, own, w, len(f.rows), f.apart, c.w), w, len(f.rows)); cost < least-30 {
+			at, least, rows = got, cost, f.rows
+		}
+		if least < 30 {
+			break
+		}
+	}
+	for i, r := range rows {
+		y := at.y + 15*float64(i)
+		b := textBox(at.x, y, width(r, textSize, true), textSize, at.anchor)
+		p.take(box{b.x0 - 8, b.y0 - 8, b.x1 + 8, b.y1 + 8}) // names of lines keep their distance
+		c.text(at.x, y, r, named(s.Component)+" halo", at.anchor)
+	}
+}
+
+// halves splits a text at the space nearest to its middle.
+func halves(s string) (a, b string, ok bool) {
+	best := -1
+	for i, r := range s {
+		if r == ' ' && (best < 0 || math.Abs(float64(i-len(s)/2)) < math.Abs(float64(best-len(s)/2))) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return "", "", false
+	}
+	return s[:best], s[best+1:], true
+}
+
+// besideLine returns places for a name along its line, from the right end, that are nearer to it than to others by apart.
+func besideLine(paths [][]point, own int, w float64, rows int, apart, right float64) []spot {
+	pts := paths[own]
+	var out []spot
+	for k := len(pts) - 1; k >= 0; k-- {
+		prev := pts[max(k-1, 0)]
+		for _, t := range []float64{0, .5} {
+			x, y := pts[k].x+t*(prev.x-pts[k].x), pts[k].y+t*(prev.y-pts[k].y)
+			for _, s := range []spot{{x - 8, y - 6, end}, {x + 8, y + 14, start}, {x, y - 12, middle}, {x, y + 20, middle}, {right, y + 16, end}, {right, y + 26, end}} {
+				b := textBox(s.x, s.y, w, textSize, s.anchor)
+				b.y1 += float64(rows-1) * 15
+				if nearestPath(paths, b, apart) == own {
+					out = append(out, s)
+				}
+			}
+		}
+	}
+	if len(out) == 0 {
+		out = append(out, spot{right, pts[len(pts)-1].y - 8, end})
+	}
+	return out
+}
+
+// nearestPath returns the path that a label would be read to belong to, or -1 when a second one is as near but for apart.
+func nearestPath(paths [][]point, b box, apart float64) int {
+	dist := make([]float64, len(paths))
+	for i, pts := range paths {
+		dist[i] = math.Inf(1)
+		for k := 1; k < len(pts); k++ {
+			for t := 0.0; t <= 1; t += .1 {
+				x, y := pts[k-1].x+t*(pts[k].x-pts[k-1].x), pts[k-1].y+t*(pts[k].y-pts[k-1].y)
+				dx, dy := max(b.x0-x, 0, x-b.x1), max(b.y0-y, 0, y-b.y1)
+				dist[i] = min(dist[i], math.Hypot(dx, dy))
+			}
+		}
+	}
+	own := 0
+	for i, d := range dist {
+		if d < dist[own] {
+			own = i
+		}
+	}
+	for i, d := range dist {
+		if i != own && d < dist[own]+apart {
+			return -1
+		}
+	}
+	return own
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/rooflab/rooflab/charts"
 	"github.com/rooflab/rooflab/data"
@@ -47,21 +48,19 @@ func stepMs(bar charts.BreakdownBar, ns int64) float64 { return float64(ns) / fl
 
 // heads writes the line over a bar, in two lines where it is too long for one, and returns its height.
 func (c *canvas) heads(y float64, bar charts.BreakdownBar) float64 {
-	x := 0.0
-	c.text(x, y+13, bar.Label, "tb", start)
-	x += width(bar.Label, textSize, true) + 8
-	step := bar.StepMs() + " ms a step"
-	c.text(x, y+13, step, "t", start)
-	x += width(step, textSize, false) + 8
+	line := []span{{bar.Label, "tb"}, {bar.StepMs() + " ms a step", "t"}}
 	if bar.Note == "" {
+		c.spans(0, y+13, line...)
 		return 20
 	}
-	if x+width(bar.Note, textSize, false) > c.w {
-		c.text(0, y+29, bar.Note, "tm", start)
-		return 36
+	w := width(bar.Label, textSize, true) + width(line[1].text+bar.Note, textSize, false) + 16
+	if w <= c.w {
+		c.spans(0, y+13, append(line, span{bar.Note, "tm"})...)
+		return 20
 	}
-	c.text(x, y+13, bar.Note, "tm", start)
-	return 20
+	c.spans(0, y+13, line...)
+	c.text(0, y+29, bar.Note, "tm", start)
+	return 36
 }
 
 // part is a family's rectangle without room for its name.
@@ -217,7 +216,11 @@ func (c *canvas) columnNames(parts []part, x float64, label func(string) string)
 	}
 	for i, p := range parts {
 		c.path([]point{{x + 2, p.mid}, {x + 10, ys[i]}, {x + 16, ys[i]}}, "lead")
-		c.text(x+20, ys[i]+4, label(p.name), named(p.name), start)
+		cls := "t"
+		if strings.Contains(named(p.name), " ") { // a colour of its own
+			cls = named(p.name)
+		}
+		c.text(x+20, ys[i]+4, label(p.name), cls, start)
 	}
 }
 
@@ -240,7 +243,7 @@ func bars(c *canvas, b charts.Bars) float64 {
 			room = max(room, width(b.Text(v), textSize, true)+width(v.Label, textSize, false)+16)
 		}
 	}
-	y := 20.0
+	y := 26.0
 	c.text(0, 13, b.Unit, "tm", start)
 	px := (c.w - room) / max(top, 1e-300)
 	for _, r := range b.Rows {
@@ -261,18 +264,22 @@ func bars(c *canvas, b charts.Bars) float64 {
 				}
 				x += 6
 			}
-			cls := "tb"
+			text := []span{{b.Text(v), "tb"}, {v.Label, "tm"}}
 			if v.Missing != "" {
-				cls = "tm"
+				x, text = 6, []span{{join(v.Label, v.Missing), "tm"}}
 			}
-			c.text(x, y+12.5, b.Text(v), cls, start)
-			if v.Label != "" {
-				c.text(x+width(b.Text(v), textSize, cls == "tb")+5, y+12.5, v.Label, "tm", start)
-			}
+			c.spans(x, y+12.5, text...)
 			y += height + 3
 		}
 		c.line(0, y-3-float64(len(r.Values))*(height+3), 0, y, "axis")
 		y += 12
 	}
 	return y - 6
+}
+
+func join(label, text string) string {
+	if label == "" {
+		return text
+	}
+	return label + ": " + text
 }

@@ -27,7 +27,7 @@ func Render(c charts.Chart, opt Options) ([]byte, error) {
 	if opt.Width < MinWidth || opt.Width > 4000 {
 		return nil, fmt.Errorf("draw %s: width %d px is not between %d and 4000", c.ID, opt.Width, MinWidth)
 	}
-	cv := &canvas{w: float64(opt.Width), id: opt.ID, literal: opt.Literal, used: map[string]bool{}}
+	cv := &canvas{w: float64(opt.Width), id: opt.ID, literal: opt.Literal, used: map[string]bool{}, styles: map[string]string{}}
 	if cv.id == "" {
 		cv.id = fmt.Sprintf("%s-%d", c.ID, opt.Width)
 	}
@@ -109,6 +109,9 @@ func named(component string) string {
 
 // ticks returns round values from 0 to at least top, three to five of them.
 func ticks(top float64) []float64 {
+	if top <= 0 {
+		return []float64{0, 1}
+	}
 	mag := math.Pow(10, math.Floor(math.Log10(top)))
 	for _, step := range []float64{.1, .2, .25, .5, 1, 2, 2.5, 5} {
 		if n := math.Ceil(top/(step*mag) - 1e-9); n <= 4 {

@@ -333,6 +333,9 @@ func TestEveryOptionIsDrawnByECharts(t *testing.T) {
 	if _, err := assets.ECharts(); err != nil {
 		t.Skip(err)
 	}
+	if testing.Short() {
+		t.Skip("a quarter of a second a figure")
+	}
 	least := map[string]int{charts.KindShares: 6, charts.KindBreakdown: 21, charts.KindLatency: 27, charts.KindRoofline: 15, charts.KindTimeline: 36, charts.KindLayers: 300, charts.KindBars: 5}
 	for _, c := range firstscreen.Charts(t) {
 		kind := c.Kind

@@ -14,9 +14,9 @@ const (
 	laneGap    = 6.0
 )
 
-// timeline draws true time from left to right; on a phone from top to bottom.
+// timeline draws true time from left to right; where names would not fit, from top to bottom.
 func timeline(c *canvas, t charts.Timeline) float64 {
-	if c.w < 400 {
+	if c.w < 500 {
 		return upright(c, t)
 	}
 	total := float64(t.EndNs())
@@ -84,7 +84,7 @@ func (c *canvas) laneNames(t charts.Timeline, px float64, laneY func(int) float6
 // groups names stretches: in the bar when one slice is the whole group and the name fits, below with a brace otherwise.
 func (c *canvas) groups(t charts.Timeline, px float64, laneY func(int) float64, bottom float64) float64 {
 	base := bottom + 14
-	var rows []float64 // right end of the last text in each row
+	var rows []row
 	lowest := bottom + 4
 	for _, g := range t.Groups {
 		a, b := float64(g.StartNs)*px, float64(g.EndNs)*px
@@ -104,17 +104,17 @@ func (c *canvas) groups(t charts.Timeline, px float64, laneY func(int) float64, 
 		c.path([]point{{a + .5, base - 5}, {a + .5, base}, {b - .5, base}, {b - .5, base - 5}}, "lead")
 		w := max(width(name, textSize, false), width(note, textSize, false))
 		x := max(0, min(a, c.w-w))
-		row := 0
-		for row < len(rows) && x < rows[row]+10 {
-			row++
+		level, lead := fit(rows, x, w, a, b)
+		if level == len(rows) {
+			rows = append(rows, nil)
 		}
-		if row == len(rows) {
-			rows = append(rows, 0)
-		}
-		rows[row] = x + w
-		y := base + 16 + 34*float64(row)
-		if row > 0 { // a leader to a lower row, beside the text above it
-			c.line((a+b)/2, base, (a+b)/2, y-11, "lead")
+		rows[level] = append(rows[level], [2]float64{x, x + w})
+		y := base + 16 + 34*float64(level)
+		if level > 0 {
+			for i := range level {
+				rows[i] = append(rows[i], [2]float64{lead - 3, lead + 3})
+			}
+			c.line(lead, base, lead, y-11, "lead")
 		}
 		c.text(x, y, name, "t halo", start)
 		lowest = max(lowest, y+8)
@@ -124,6 +124,46 @@ func (c *canvas) groups(t charts.Timeline, px float64, laneY func(int) float64, 
 		}
 	}
 	return lowest
+}
+
+// row holds the stretches of a line of names that are taken.
+type row [][2]float64
+
+func (r row) free(from, to float64) bool {
+	for _, t := range r {
+		if from < t[1]+8 && to > t[0]-8 {
+			return false
+		}
+	}
+	return true
+}
+
+// fit returns the first row with room for a text, and where in a..b its leader passes the rows above.
+func fit(rows []row, x, w, a, b float64) (level int, lead float64) {
+	for level = range len(rows) + 1 {
+		if level < len(rows) && !rows[level].free(x, x+w) {
+			continue
+		}
+		for _, lead = range between((a+b)/2, a+2, b-2) {
+			clear := true
+			for _, r := range rows[:level] {
+				clear = clear && r.free(lead+5, lead-5) // closer than two texts may be
+			}
+			if clear {
+				return level, lead
+			}
+		}
+	}
+	return len(rows), (a + b) / 2
+}
+
+// between returns the middle and then points from both ends inwards.
+func between(mid, a, b float64) []float64 {
+	out := []float64{mid}
+	for d := 0.0; a+d < b-d; d += 3 {
+		out = append(out, b-d, a+d)
+	}
+	return out
 }
 
 // only returns the slice that is the whole group.
@@ -160,7 +200,7 @@ func inside(g charts.Group, w float64) (string, bool) {
 func (c *canvas) timeAxis(total, px, y float64) float64 {
 	c.line(0, y, c.w-2, y, "axis")
 	last := units.Fixed(int64(total), 1e3, 0) + units.HardSpace + "µs"
-	step := timeStep(total/1e3, (c.w-2)/60)
+	step := timeStep(total/1e3, (c.w-2)/90)
 	room := c.w - 2 - width(last, textSize, false) - 12
 	for v := 0.0; v*1e3 <= total; v += step {
 		x := v * 1e3 * px
@@ -216,22 +256,21 @@ func upright(c *canvas, t charts.Timeline) float64 {
 		c.line(left-5, y, left-1, y, "axis")
 		c.text(left-8, y+4, count(v), "tm", end)
 	}
-	for _, s := range merged(t.Slices, .6/px) {
-		y, h := top+float64(s.StartNs)*px, max(float64(s.DurNs)*px-.3, .6)
-		c.block(laneX(s.Lane), y, bar, h, charts.FamilyOf(s.Component), tip(s))
-	}
 	edge := laneX(len(t.Lanes)-1) + bar
 	below := math.Inf(-1)
-	for _, g := range t.Groups {
+	for _, g := range t.Groups { // leaders first: the slices of other lanes cover them
 		y := top + (float64(g.StartNs)+float64(g.EndNs-g.StartNs)/2)*px
-		ly := max(y+4, below+17)
-		below = ly
-		c.path([]point{{laneX(g.Lane) + bar + 1, y}, {edge + 6, y}, {edge + 12, ly - 4}}, "lead")
+		below = max(y+4, below+17)
+		c.path([]point{{laneX(g.Lane) + bar + 1, y}, {edge + 6, y}, {edge + 12, below - 4}}, "lead")
 		cls := "t"
 		if _, ok := only(t, g); ok {
 			cls = "tb"
 		}
-		c.text(edge+16, ly, upName(g), cls, start)
+		c.text(edge+16, below, upName(g), cls, start)
+	}
+	for _, s := range merged(t.Slices, .6/px) {
+		y, h := top+float64(s.StartNs)*px, max(float64(s.DurNs)*px-.3, .6)
+		c.block(laneX(s.Lane), y, bar, h, charts.FamilyOf(s.Component), tip(s))
 	}
 	return max(top+height, below+6) + 4
 }
