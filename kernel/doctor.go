@@ -164,7 +164,7 @@ func checkAnswer(ctx context.Context, spec Spec, found bool) Result {
 	}
 	r.OK = true
 	r.Text = fmt.Sprintf("%s answers: protocol %s, %s %s", a.Implementation, a.Protocol, a.Language.Name, a.Language.Version)
-	if a.Language.Name == "go" && a.Language.Version != runtime.Version() {
+	if a.Language.Name == "go" && "go"+a.Language.Version != runtime.Version() {
 		r.Text += fmt.Sprintf(" (rooflab itself was built with %s)", runtime.Version())
 	}
 	return r
