@@ -33,7 +33,7 @@ type Options struct {
 	Target string
 	// TraceDir is the server's torch_profiler_dir as seen from here; "" is $ROOFLAB_TRACE_DIR. A replay does not need it.
 	TraceDir string
-	// Model is the served name; "" is the manifest's.
+	// Model is the served name; "" is the manifest's, else the only one that the server serves.
 	Model string
 	// Run names the run in the folder, and the one to replay; "" is the archive's main run in a replay, else the manifest's, else "main".
 	Run string
@@ -203,7 +203,7 @@ func (s *Session) Server() (ServerInfo, error) {
 	if err := s.askReplay(ctx); err != nil {
 		return info, err
 	}
-	m, err := s.client.CheckModel(ctx, s.model())
+	m, err := s.served(ctx)
 	if err != nil {
 		return info, err
 	}
@@ -235,11 +235,13 @@ func (s *Session) Server() (ServerInfo, error) {
 	return info, nil
 }
 
-func (s *Session) model() string {
-	if s.opts.Model != "" {
-		return s.opts.Model
+// served returns the campaign's model as the server serves it; without a name in options and manifest, its only one.
+func (s *Session) served(ctx context.Context) (vllm.Model, error) {
+	want := s.opts.Model
+	if want == "" {
+		want = s.manifest.Model.Served
 	}
-	return s.manifest.Model.Served
+	return s.client.CheckModel(ctx, want)
 }
 
 func (s *Session) askReplay(ctx context.Context) error {

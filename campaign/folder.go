@@ -38,11 +38,14 @@ func ReadManifest(dir string) (data.Campaign, error) {
 
 // Init makes a campaign folder: the manifest of the campaign in from with its model, hardware and notes (to be edited when
 // another server is measured), the model's config.json, the host files and the baseline, but no runs and no results.
-// A folder that has a manifest already is left as it is.
+// With from "" the manifest is one to fill in. A folder that has a manifest already is left as it is.
 func Init(dir, from string) error {
 	if _, err := os.Stat(filepath.Join(dir, data.ManifestFile)); err == nil {
 		_, err := ReadManifest(dir)
 		return err
+	}
+	if from == "" {
+		return initBlank(dir)
 	}
 	c, err := ReadManifest(from)
 	if err != nil {
@@ -61,6 +64,20 @@ func Init(dir, from string) error {
 		return err
 	}
 	return writeJSON(filepath.Join(dir, data.ManifestFile), c)
+}
+
+// initBlank writes a manifest that says only what the folder is called and where the model's config belongs.
+func initBlank(dir string) error {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "model"), 0o755); err != nil {
+		return err
+	}
+	name := filepath.Base(abs)
+	return writeJSON(filepath.Join(dir, data.ManifestFile), data.Campaign{
+		Schema: data.SchemaVersion, ID: name, Title: name, Model: data.Model{Config: "model/config.json"}, Runs: []data.RunRef{}, Files: []data.File{}})
 }
 
 // hashFiles lists every file of a campaign folder but the manifest and rooflab's own state, sorted by path.

@@ -104,6 +104,13 @@ func TestInitCopiesTheModelAndNoResults(t *testing.T) {
 	if err := Verify(dir); err != nil {
 		t.Error(err)
 	}
+	blank := filepath.Join(t.TempDir(), "mine")
+	if err := Init(blank, ""); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := ReadManifest(blank); err != nil || c.ID != "mine" || c.Model.Config != "model/config.json" {
+		t.Errorf("%+v %v", c, err)
+	}
 	if err := Init(dir, t.TempDir()); err != nil {
 		t.Errorf("a folder that is a campaign already: %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rooflab/rooflab/campaign/load"
 	"github.com/rooflab/rooflab/campaign/metrics"
+	"github.com/rooflab/rooflab/campaign/vllm"
 	"github.com/rooflab/rooflab/data"
 )
 
@@ -75,7 +76,8 @@ func (s *Session) round(ctx context.Context, o RoundOptions) (data.Round, error)
 		}
 		round = *kept
 	}
-	if err := s.ready(ctx); err != nil {
+	model, err := s.ready(ctx)
+	if err != nil {
 		return round, err
 	}
 	if run.Environment.Version == "" {
@@ -84,7 +86,7 @@ func (s *Session) round(ctx context.Context, o RoundOptions) (data.Round, error)
 		}
 	}
 	if round.Unprofiled == nil {
-		if err := s.unprofiled(ctx, &round, o); err != nil {
+		if err := s.unprofiled(ctx, &round, s.loadOptions(o, model)); err != nil {
 			return round, err
 		}
 		if err := s.keep(&run, round); err != nil {
@@ -94,7 +96,7 @@ func (s *Session) round(ctx context.Context, o RoundOptions) (data.Round, error)
 	if s.noTrace(round.Streams) {
 		return round, nil
 	}
-	if err := s.window(ctx, &round, o); err != nil {
+	if err := s.window(ctx, &round, o, s.loadOptions(o, model), model); err != nil {
 		return round, err
 	}
 	return round, s.keep(&run, round)
@@ -138,14 +140,16 @@ func or(v, otherwise int) int {
 }
 
 // ready checks what a round needs before it disturbs anybody.
-func (s *Session) ready(ctx context.Context) error {
+func (s *Session) ready(ctx context.Context) (vllm.Model, error) {
 	if s.traceDir == "" {
-		return fmt.Errorf("the server writes traces on its own disk and does not name them: set ROOFLAB_TRACE_DIR to its torch_profiler_dir as seen from here")
+		return vllm.Model{}, fmt.Errorf("the server writes traces on its own disk and does not name them: set ROOFLAB_TRACE_DIR to its torch_profiler_dir as seen from here")
 	}
-	if _, err := s.client.CheckModel(ctx, s.model()); err != nil {
-		return err
+	model, err := s.served(ctx)
+	if err != nil {
+		return model, err
 	}
-	return s.recoverProfile(ctx)
+	s.manifest.Model.Served = model.ID // kept with the first round
+	return model, s.recoverProfile(ctx)
 }
 
 // noTrace says that a replay has figures of this load but no trace.
@@ -217,17 +221,20 @@ func (s *Session) introduce(run data.Run) error {
 		}
 		measured = c.Measured
 	}
-	s.manifest.Main, s.manifest.Measured, s.manifest.Runs = run.Name, measured, []data.RunRef{{Name: run.Name, What: run.What}}
+	if s.manifest.Measured == "" {
+		s.manifest.Measured = measured
+	}
+	s.manifest.Main, s.manifest.Runs = run.Name, []data.RunRef{{Name: run.Name, What: run.What}}
 	return writeJSON(filepath.Join(s.dir, data.ManifestFile), s.manifest)
 }
 
-func (s *Session) loadOptions(o RoundOptions) load.Options {
-	return load.Options{Client: s.client, Replay: s.about, Model: s.model(), Streams: o.Streams,
+func (s *Session) loadOptions(o RoundOptions, model vllm.Model) load.Options {
+	return load.Options{Client: s.client, Replay: s.about, Model: model.ID, Streams: o.Streams,
 		InputTokens: o.InputTokens, OutputTokens: o.OutputTokens, Vocabulary: s.vocabulary()}
 }
 
 // unprofiled measures the load without the profiler, and what the server's counters did meanwhile.
-func (s *Session) unprofiled(ctx context.Context, round *data.Round, o RoundOptions) error {
+func (s *Session) unprofiled(ctx context.Context, round *data.Round, o load.Options) error {
 	before, err := s.client.Metrics(ctx)
 	if err != nil {
 		return err
@@ -235,7 +242,7 @@ func (s *Session) unprofiled(ctx context.Context, round *data.Round, o RoundOpti
 	if busy, _ := before.Sum("vllm:num_requests_running"); busy > 0 && s.about == nil {
 		round.Notes = append(round.Notes, fmt.Sprintf("other traffic: %.0f requests ran when the round began", busy))
 	}
-	result, err := load.Run(ctx, s.loadOptions(o))
+	result, err := load.Run(ctx, o)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -276,12 +283,11 @@ func deltas(before, after metrics.Scrape) []data.Delta {
 }
 
 // window makes the load again, profiles a window of it and collects the traces.
-func (s *Session) window(ctx context.Context, round *data.Round, o RoundOptions) error {
-	opts := s.loadOptions(o)
+func (s *Session) window(ctx context.Context, round *data.Round, o RoundOptions, opts load.Options, model vllm.Model) error {
 	if s.about != nil {
 		opts.Hold, opts.OutputTokens = holdTokens, 2*holdTokens+o.WindowSteps
 	} else {
-		opts.OutputTokens = s.longAnswer(ctx, o)
+		opts.OutputTokens = longAnswer(o, model)
 	}
 	seen, err := listTraces(s.traceDir)
 	if err != nil {
@@ -331,10 +337,10 @@ func (s *Session) window(ctx context.Context, round *data.Round, o RoundOptions)
 }
 
 // longAnswer returns output tokens that outlast the start of the profiler, as far as the model's length allows.
-func (s *Session) longAnswer(ctx context.Context, o RoundOptions) int {
+func longAnswer(o RoundOptions, model vllm.Model) int {
 	n := o.OutputTokens + o.WindowSteps + slackTokens
-	if m, err := s.client.CheckModel(ctx, s.model()); err == nil && m.MaxModelLen > o.InputTokens {
-		n = min(n, m.MaxModelLen-o.InputTokens)
+	if model.MaxModelLen > o.InputTokens {
+		n = min(n, model.MaxModelLen-o.InputTokens)
 	}
 	return n
 }

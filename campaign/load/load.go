@@ -10,6 +10,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"sort"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -167,11 +168,17 @@ func (p *Pass) one(ctx context.Context, i int) {
 	defer p.mu.Unlock()
 	delete(p.decoding, i)
 	if err != nil {
-		p.failed[err.Error()]++
+		p.failed[p.reason(err)]++
 	} else {
 		p.requests = append(p.requests, r)
 	}
 	p.tell()
+}
+
+// reason is an error without the server's address: reasons are kept with the figures, and addresses change.
+func (p *Pass) reason(err error) string {
+	_, host, _ := strings.Cut(p.opts.Client.Target(), "://")
+	return strings.NewReplacer(" at "+host, "", " from "+host, "", host, "the server").Replace(err.Error())
 }
 
 func (p *Pass) arrived(i, chunks int) {

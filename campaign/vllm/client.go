@@ -127,6 +127,7 @@ func (c *Client) Models(ctx context.Context) ([]Model, error) {
 }
 
 // CheckModel returns the served model with the given name, or an error that says what is served instead.
+// With the name "" it returns the only model of a server that serves one.
 func (c *Client) CheckModel(ctx context.Context, want string) (Model, error) {
 	models, err := c.Models(ctx)
 	if err != nil {
@@ -138,6 +139,12 @@ func (c *Client) CheckModel(ctx context.Context, want string) (Model, error) {
 			return m, nil
 		}
 		ids = append(ids, m.ID)
+	}
+	if want == "" && len(models) == 1 {
+		return models[0], nil
+	}
+	if want == "" {
+		return Model{}, fmt.Errorf("the server serves %s; say in manifest.json, model.served, which one the campaign is about", strings.Join(ids, ", "))
 	}
 	return Model{}, fmt.Errorf("the server serves %s, the campaign is about %s; give another target or change model.served in manifest.json", strings.Join(ids, ", "), want)
 }

@@ -97,6 +97,12 @@ func TestWrongModelNamesWhatIsServed(t *testing.T) {
 	})
 	_, err := c.CheckModel(context.Background(), "kimi")
 	wantError(t, "wrong model", err, nil, "the server serves llama, lora-1, the campaign is about kimi")
+	_, err = c.CheckModel(context.Background(), "")
+	wantError(t, "no model", err, nil, "the server serves llama, lora-1; say in manifest.json")
+	one := client(t, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, `{"data":[{"id":"llama"}]}`) })
+	if m, err := one.CheckModel(context.Background(), ""); err != nil || m.ID != "llama" {
+		t.Errorf("the only model: %+v %v", m, err)
+	}
 }
 
 func TestMissingProfilerIsExplainedForTheVersion(t *testing.T) {
