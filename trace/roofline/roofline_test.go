@@ -55,20 +55,6 @@ func TestFloorsDoNotOverflow(t *testing.T) {
 	}
 }
 
-func TestAmdahlBoundsUseIntegerTimes(t *testing.T) {
-	// C = 256: step 107.8 ms, all-reduce 59.5 ms.
-	g := Replaced(107_800_000, 59_500_000, Scale(59_500_000, 100, 263))
-	if g.FloorNs != 48_300_000 || g.Bound() != "≤ 2.23" {
-		t.Errorf("bound %s from %+v", g.Bound(), g)
-	}
-	if g.AfterNs != 107_800_000-59_500_000+22_623_574 {
-		t.Errorf("after %d", g.AfterNs)
-	}
-	if b := Bound(10, 20); b.FloorNs != 0 {
-		t.Errorf("a part longer than the step leaves %d ns", b.FloorNs)
-	}
-}
-
 func TestCeilingsAreCheckedAndNameTheirOrigin(t *testing.T) {
 	gpu, err := data.GPU("NVIDIA H200")
 	if err != nil {
@@ -87,16 +73,5 @@ func TestCeilingsAreCheckedAndNameTheirOrigin(t *testing.T) {
 	text := CeilingTable([]Ceiling{r.Bandwidth, measured.Compute}).Text()
 	if !strings.Contains(text, "data sheet") || !strings.Contains(text, "measured") || !strings.Contains(text, "753.1") {
 		t.Errorf("ceilings:\n%s", text)
-	}
-}
-
-func TestFloorTableShowsFactorsAndGaps(t *testing.T) {
-	text := FloorTable([]string{"C = 1", "C = 64"}, []Floor{
-		{Component: "moe.router", Why: "weights read once", FloorNs: []int64{77_000, 77_000}, Ns: []int64{154_000}},
-	}).Text()
-	for _, want := range []string{"Router GEMM", "2.0", "not measured"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("table misses %q:\n%s", want, text)
-		}
 	}
 }

@@ -76,7 +76,7 @@ func LikeBaseline(b data.Baseline, share data.BaselineShare, ws []Window, ref da
 	}
 	f.Values = values(ws, func(_ int, w Window) string { return percent(w.Share(parts...)) })
 	f.Text = against(ws, parts, low, high)
-	if share.Kernel != "" {
+	if share.Kernel != "" && f.Verdict == data.Rejected && ws[0].SharePct(parts...) < low {
 		var ns, of int64
 		for _, w := range ws {
 			if k := w.KernelNs(share.Kernel); of == 0 || k*of > ns*w.SummedNs {

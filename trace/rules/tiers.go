@@ -36,8 +36,17 @@ func (m Micro) Growth() string {
 		return ""
 	}
 	a, b := m.Loads[n-2], m.Loads[n-1]
-	return fmt.Sprintf("%s times the streams make each exchange %[1]s times as large, while the experts’ weights are read once however many tokens want them: %s of %d experts a layer at %d streams, %s at %d.",
-		units.Ratio(int64(b), int64(a), 0), units.Float(m.ExpertsHit[n-2], 0), m.Experts, a, units.Float(m.ExpertsHit[n-1], 0), b)
+	return fmt.Sprintf("%s times the streams make each exchange as many times as large, while the experts’ weights are read once however many tokens want them: %s of %d experts a layer at %d streams, %s at %d.",
+		factor(int64(b), int64(a)), units.Float(m.ExpertsHit[n-2], 0), m.Experts, a, units.Float(m.ExpertsHit[n-1], 0), b)
+}
+
+// factor starts a sentence with a ratio: "Four", or "3.8" when it is no small whole number.
+func factor(a, b int64) string {
+	words := []string{"", "", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten"}
+	if b > 0 && a%b == 0 && a/b > 1 && a/b < int64(len(words)) {
+		return words[a/b]
+	}
+	return units.Ratio(a, b, 1)
 }
 
 // ReadTogether sets the growth of messages beside that of expert weights between the last two loads.
@@ -46,7 +55,7 @@ func (m Micro) ReadTogether() string {
 	if n < 2 || m.Setting[n-2].ServedNs == 0 || m.ExpertNs[n-2] == 0 {
 		return ""
 	}
-	return fmt.Sprintf("From %d to %d tokens a message grows %s times and its time as served %s times. The experts’ bytes grow %s times, and their time %s times.",
+	return fmt.Sprintf("Read together: from %d to %d tokens a message grows %s times and its time as served %s times. The experts’ bytes grow %s times, and their time %s times.",
 		m.Loads[n-2], m.Loads[n-1], units.Ratio(int64(m.Loads[n-1]), int64(m.Loads[n-2]), 1), units.Ratio(m.Setting[n-1].ServedNs, m.Setting[n-2].ServedNs, 1),
 		units.Ratio(m.ExpertBytes[n-1], m.ExpertBytes[n-2], 2), units.Ratio(m.ExpertNs[n-1], m.ExpertNs[n-2], 2))
 }
@@ -94,7 +103,7 @@ type Saving struct {
 // Tiers makes the decision table. The bound of a tier is Amdahl's: the step if its components cost nothing.
 func Tiers(ws []Window, savings []Saving) data.Tiers {
 	t := data.Tiers{Heading: "What to do, and what it can bring at most", Loads: labels(ws),
-		Note: "How many times faster a step could get. Filled: if the measured alternative holds. Outline and ≤: if the component cost nothing (Amdahl), the bound for any work on it."}
+		Note: "From measured nanoseconds a step, not from shares rounded for print. What was not measured is not claimed."}
 	for _, s := range savings {
 		tier := data.Tier{Kind: s.Kind, Change: s.Change, Detail: s.Detail, Ref: s.Ref}
 		for i, w := range ws {
@@ -108,7 +117,7 @@ func Tiers(ws []Window, savings []Saving) data.Tiers {
 func (s Saving) gain(i int, w Window) data.Gain {
 	g := data.Gain{StepNs: w.StepNs()}
 	if len(s.Components) > 0 {
-		g.FloorNs = w.StepNs() - w.PerStepNs(s.Components...)
+		g.FloorNs = max(w.StepNs()-w.PerStepNs(s.Components...), 0)
 	}
 	if s.Ns[i] >= 0 {
 		g.AfterNs = w.StepNs() - s.Ns[i]
