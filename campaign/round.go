@@ -129,7 +129,11 @@ func (s *Session) plan(o *RoundOptions) (data.Round, error) {
 	case o.Streams < 1:
 		return data.Round{}, fmt.Errorf("give the number of streams, such as 1, 64 or 256")
 	}
-	return data.Round{Streams: o.Streams, InputTokens: o.InputTokens, OutTokens: o.OutputTokens, WindowSteps: o.WindowSteps, Notes: notes}, nil
+	round := data.Round{Streams: o.Streams, InputTokens: o.InputTokens, OutTokens: o.OutputTokens, WindowSteps: o.WindowSteps, Notes: notes}
+	if s.about != nil {
+		round.WindowSteps = 0 // the recorded trace has the window that it has
+	}
+	return round, nil
 }
 
 func or(v, otherwise int) int {

@@ -282,7 +282,7 @@ func recorded(r *data.LoadResult, about vllm.Replay, o Options) {
 	}
 	r.Recorded = true
 	r.ITLp50Ns, r.ITLp90Ns, r.ITLp99Ns, r.TTFTp50Ns, r.TTFTp99Ns = l.ITLp50Ns, l.ITLp90Ns, l.ITLp99Ns, l.TTFTp50Ns, l.TTFTp99Ns
-	r.TPOTp50Ns, r.WallNs, r.OutputTokS = 0, 0, 0
+	r.TPOTp50Ns, r.WallNs, r.OutputTokS, r.SteadySamples = 0, 0, 0, 0
 	if l.InputTokens == o.InputTokens && l.OutputTokens == o.OutputTokens && o.Requests == o.Streams {
 		r.WallNs, r.OutputTokS = l.WallNs, l.OutputTokS
 	}
