@@ -27,8 +27,9 @@ kernel: build ## build and install the Go kernel under _build/jupyter
 	@$(ROOF) kernel install --prefix $(B)/jupyter
 
 demo: build kernel ## the whole path on the recorded campaign; prints where the site is
+	@rm -rf $(B)/demo
 	@$(ROOF) run --campaign $(B)/demo --target replay:$(ARCH) --kernel-dir $(B)/jupyter/share/jupyter/kernels
-	@$(ROOF) site build $(B)/demo --out site
+	@$(ROOF) site build $(B)/demo --output site
 
 test: ## set up everything the tests need, then run them all
 	@sh .ci/need.sh go gcc make git npm
