@@ -66,6 +66,9 @@ func labelled(option any) any {
 	widest := 0
 	for _, s := range list(o["series"]) {
 		name, _ := s["name"].(string)
+		if style, _ := s["lineStyle"].(map[string]any); style["color"] == "none" { // marks without a line
+			continue
+		}
 		widest = max(widest, len([]rune(name)))
 		s["endLabel"] = map[string]any{"show": name != "", "formatter": "{a}", "color": "inherit", "fontWeight": 700, "width": 120, "overflow": "break"}
 	}
@@ -277,7 +280,11 @@ func (l Latency) Extent() (x0, x1, y0, y1 float64) {
 	for _, o := range l.Observed {
 		see(o.Bytes, o.Ns)
 	}
-	return x0 / 1.45, x1 * 1.45, min(decadeBelow(y0)*.8, y0/1.3), y1 * 1.4
+	low := y0 / 1.5
+	if d := decadeBelow(y0); d > y0/3 { // a decade close by is shown
+		low = d * .8
+	}
+	return x0 / 1.45, x1 * 1.45, low, y1 * 1.4
 }
 
 func (l Latency) option() any {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/rooflab/rooflab/charts"
 	"github.com/rooflab/rooflab/internal/units"
@@ -27,6 +28,11 @@ func shares(c *canvas, s charts.Shares) float64 {
 	}
 	marks := ticks(top)
 	y := func(v float64) float64 { return f.bottom - (f.bottom-f.top)*v/marks[len(marks)-1] }
+	if len(s.Lines) > 2 { // names at the right ends
+		for _, l := range s.Lines {
+			f.right = min(f.right, c.w-width(l.Name(), textSize, true)-2)
+		}
+	}
 	inset := min(34, (f.right-f.left)/float64(2*len(s.Loads)))
 	x := func(i int) float64 {
 		return f.left + inset + (f.right-f.left-2*inset)*float64(i)/float64(len(s.Loads)-1)
@@ -40,7 +46,7 @@ func shares(c *canvas, s charts.Shares) float64 {
 		c.line(f.left, y(v), f.right, y(v), cls)
 		c.text(f.left-6, y(v)+4, count(v), "tm", end)
 	}
-	for i, l := range s.Loads {
+	for i, l := range loadNames(s.Loads, x(1)-x(0)-8) {
 		c.text(x(i), h-26, l, "t", middle)
 	}
 	if s.XLabel != "" {
@@ -48,6 +54,9 @@ func shares(c *canvas, s charts.Shares) float64 {
 	}
 	p := &placer{in: box{f.left - 24, 0, f.right, f.bottom - 2}}
 	p.take(textBox(0, 13, width("% of "+s.Base, textSize, false), textSize, start))
+	for _, v := range marks {
+		p.take(textBox(f.left-6, y(v)+4, width(count(v), textSize, false), textSize, end))
+	}
 	paths := make([][]point, len(s.Lines))
 	for k, l := range s.Lines {
 		for i, pt := range l.Points {
@@ -56,6 +65,9 @@ func shares(c *canvas, s charts.Shares) float64 {
 		}
 		c.path(paths[k], "ln "+stroke(l.Component))
 		p.path(paths[k])
+		if end := paths[k][len(paths[k])-1]; len(s.Lines) > 2 {
+			p.take(box{end.x + 4, end.y - 9, end.x + 34, end.y + 9}) // the leader to the name
+		}
 	}
 	for k, l := range s.Lines {
 		for i, pt := range l.Points {
@@ -67,8 +79,32 @@ func shares(c *canvas, s charts.Shares) float64 {
 		}
 	}
 	c.shareValues(p, s, paths)
-	c.shareNames(p, s, paths)
+	if len(s.Lines) > 2 {
+		c.endNames(s, paths)
+	} else {
+		c.shareNames(p, s, paths)
+	}
 	return h
+}
+
+// loadNames shortens "C = 1", "C = 16", "C = 64" to "C = 1", "16", "64" where room is less than the longest needs.
+func loadNames(loads []string, room float64) []string {
+	fits := true
+	cut := strings.LastIndexByte(loads[0], ' ') + 1
+	for _, l := range loads {
+		fits = fits && width(l, textSize, false) <= room
+		if !strings.HasPrefix(l, loads[0][:cut]) {
+			cut = 0
+		}
+	}
+	if fits || cut == 0 {
+		return loads
+	}
+	out := slices.Clone(loads)
+	for i := range out[1:] {
+		out[i+1] = out[i+1][cut:]
+	}
+	return out
 }
 
 func (c *canvas) shareValues(p *placer, s charts.Shares, paths [][]point) {
@@ -83,10 +119,38 @@ func (c *canvas) shareValues(p *placer, s charts.Shares, paths [][]point) {
 				}
 			}
 			got, cost := p.best(append(first, spot{at.x + 9, at.y + 5, start}, spot{at.x - 9, at.y + 5, end}), w, 1)
-			if cost < 60 { // a value without room is in the table
+			if cost < 25 { // a value without room is in the table
 				c.text(got.x, got.y, pt.Text(), "tv halo", got.anchor)
 			}
 		}
+	}
+}
+
+// endNames writes the names right of the last points, apart from one another, with leaders.
+func (c *canvas) endNames(s charts.Shares, paths [][]point) {
+	order := make([]int, len(paths))
+	for k := range order {
+		order[k] = k
+	}
+	last := func(k int) point { return paths[k][len(paths[k])-1] }
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(last(a).y, last(b).y) })
+	ys := make([]float64, len(order))
+	for i, k := range order {
+		ys[i] = last(k).y
+		if i > 0 {
+			ys[i] = max(ys[i], ys[i-1]+16)
+		}
+	}
+	if n := len(ys); n > 0 { // the lowest stays above the axis, and pushes the others up
+		ys[n-1] = min(ys[n-1], max(last(order[n-1]).y, ys[0]+16*float64(n-1)))
+		for i := n - 2; i >= 0; i-- {
+			ys[i] = min(ys[i], ys[i+1]-16)
+		}
+	}
+	for i, k := range order {
+		at := last(k)
+		c.path([]point{{at.x + 7, at.y}, {at.x + 24, ys[i]}, {at.x + 30, ys[i]}}, "lead")
+		c.text(at.x+34, ys[i]+4, s.Lines[k].Name(), named(s.Lines[k].Component)+" halo", start)
 	}
 }
 
@@ -141,6 +205,7 @@ func (c *canvas) loglog(f frame, x, y func(float64) float64, xs, ys []float64, x
 		c.line(f.left, y(v), f.right, y(v), "grid")
 		c.text(f.left-6, y(v)+4, count(v), "tm", end)
 	}
+	taken := math.Inf(-1)
 	for _, v := range xs {
 		if verticals {
 			c.line(x(v), f.top, x(v), f.bottom, "grid")
@@ -148,218 +213,15 @@ func (c *canvas) loglog(f frame, x, y func(float64) float64, xs, ys []float64, x
 			c.line(x(v), f.bottom, x(v), f.bottom+4, "axis")
 		}
 		w := width(xText(v), textSize, false)
-		at := min(max(x(v), f.left-10+w/2), c.w-w/2)
-		c.text(at, f.bottom+17, xText(v), "tm", middle)
+		if at := min(max(x(v), f.left-10+w/2), c.w-w/2); at-w/2 > taken {
+			c.text(at, f.bottom+17, xText(v), "tm", middle)
+			taken = at + w/2 + 8
+		}
 	}
 	c.line(f.left, f.bottom, f.right, f.bottom, "axis")
 	if verticals {
 		c.line(f.left, f.top, f.left, f.bottom, "axis")
 	}
-}
-
-// roofline draws measured points under their roofs.
-func roofline(c *canvas, r charts.Roofline) float64 {
-	h := 430.0
-	if c.w < 400 {
-		h = 380
-	}
-	f := frame{44, c.w - 6, 30, h - 48}
-	x0, x1, y0, y1 := r.Extent()
-	x, y := logScale(x0, x1, f.left, f.right), logScale(y0, y1, f.bottom, f.top)
-	c.text(0, 13, "TFLOP/s", "tm", start)
-	c.loglog(f, x, y, decades(x0, x1), decades(y0, y1), count, true)
-	c.text((f.left+f.right)/2, h-8, r.XLabel, "tm", middle)
-	p := &placer{in: box{f.left + 4, f.top, c.w, f.bottom - 4}}
-	c.regions(p, r, f, x, y)
-	roofs := c.ceilings(p, r, x, y, x0, x1, y0)
-	for _, s := range r.Series {
-		var pts []point
-		for _, m := range s.Points {
-			pts = append(pts, point{x(m.Intensity()), y(m.TFLOPs())})
-		}
-		p.path(pts)
-		c.path(pts, "ln thin "+stroke(s.Component))
-		for i, m := range s.Points {
-			size := 3.0
-			if m.Named {
-				size = 5
-				roof := y(r.Roof(m.Intensity()))
-				c.line(pts[i].x, pts[i].y-7, pts[i].x, roof+2, "gapline")
-				p.path([]point{pts[i], {pts[i].x, roof}})
-			}
-			c.circle(pts[i].x, pts[i].y, size, "dot "+solid(s.Component), m.Label+": "+units.Float(m.Intensity(), 1)+" FLOP/byte, "+
-				units.Float(m.TFLOPs(), 1)+" TFLOP/s, "+units.Float(r.OfRoof(m), 0)+" % of the roof")
-			p.dot(pts[i], size+1)
-		}
-	}
-	slices.SortStableFunc(roofs, func(a, b roof) int { // level ones first: they have less choice
-		switch {
-		case a.level == b.level:
-			return 0
-		case a.level:
-			return -1
-		}
-		return 1
-	})
-	for _, l := range roofs {
-		c.ceilingName(p, l, f)
-	}
-	for _, s := range r.Series {
-		c.roofNames(p, r, s, x, y)
-	}
-	return h
-}
-
-func (c *canvas) roofNames(p *placer, r charts.Roofline, s charts.RoofSeries, x, y func(float64) float64) {
-	for _, m := range s.Points {
-		if !m.Named {
-			continue
-		}
-		at := point{x(m.Intensity()), y(m.TFLOPs())}
-		share := units.Float(r.OfRoof(m), 0) + units.HardSpace + "% of roof"
-		w := max(width(m.Label, textSize, true), width(share, textSize, false))
-		got, _ := p.best([]spot{{at.x + 10, at.y + 14, start}, {at.x + 11, at.y - 2, start}, {at.x - 10, at.y + 14, end}, {at.x, at.y + 20, middle},
-			{at.x + 11, at.y - 20, start}, {at.x - 10, at.y - 20, end}, {at.x + 14, at.y + 28, start}, {at.x, at.y - 26, middle}}, w, 2)
-		c.text(got.x, got.y, m.Label, "tb halo", got.anchor)
-		c.text(got.x, got.y+15, share, "t halo", got.anchor)
-	}
-	if s.Label == "" || len(r.Series) < 2 {
-		return
-	}
-	var spots []spot
-	for i := len(s.Points) - 1; i >= 0; i-- {
-		at := point{x(s.Points[i].Intensity()), y(s.Points[i].TFLOPs())}
-		spots = append(spots, spot{at.x + 8, at.y + 4, start}, spot{at.x, at.y + 18, middle}, spot{at.x, at.y - 10, middle}, spot{at.x - 8, at.y + 4, end})
-	}
-	got, _ := p.best(spots, width(s.Label, textSize, true), 1)
-	c.text(got.x, got.y, s.Label, named(s.Component)+" halo", got.anchor)
-}
-
-// regions names what limits left and right of the ridge.
-func (c *canvas) regions(p *placer, r charts.Roofline, f frame, x, y func(float64) float64) {
-	memory, compute := r.Roofs()
-	if memory.BytesPerS == 0 || compute.FLOPPerS == 0 {
-		return
-	}
-	ridge := compute.FLOPPerS / memory.BytesPerS
-	rx := x(ridge)
-	c.line(rx, y(compute.TFLOPsAt(ridge)), rx, f.bottom, "mark")
-	left, right, base := "limited by memory", "by compute", f.bottom-10
-	wl, wr := width(left, textSize, false), width(right, textSize, false)
-	if rx-8-wl < f.left {
-		left, wl = "memory", width("memory", textSize, false)
-	}
-	c.text(rx-8, base, left, "tm halo", end)
-	p.take(textBox(rx-8, base, wl, textSize, end))
-	if rx+8+wr > c.w {
-		right, wr = "compute", width("compute", textSize, false)
-	}
-	c.text(rx+8, base, right, "tm halo", start)
-	p.take(textBox(rx+8, base, wr, textSize, start))
-}
-
-// roof is a drawn ceiling.
-type roof struct {
-	name, classes string
-	level, below  bool
-	from, to      point
-}
-
-// ceilings draws the roofs, measured ones solid, and returns them. A measured one is named below its line where a
-// data-sheet roof lies above it.
-func (c *canvas) ceilings(p *placer, r charts.Roofline, x, y func(float64) float64, x0, x1, y0 float64) []roof {
-	var out []roof
-	for _, dashed := range []bool{true, false} {
-		for _, l := range r.Ceilings {
-			if l.Measured == dashed {
-				continue
-			}
-			from, to := r.Span(l, x0, x1)
-			if l.BytesPerS > 0 {
-				from = max(from, y0*1e12/l.BytesPerS)
-			}
-			d := roof{name: l.Text(), classes: "t halo", level: l.FLOPPerS > 0, from: point{x(from), y(l.TFLOPsAt(from))}, to: point{x(to), y(l.TFLOPsAt(to))}}
-			line := "roof"
-			if dashed {
-				d.classes, line = "tm halo", "sheet"
-			}
-			for _, o := range r.Ceilings {
-				d.below = d.below || l.Measured && !o.Measured && (o.BytesPerS > 0) == (l.BytesPerS > 0)
-			}
-			pts := []point{d.from, d.to}
-			c.path(pts, line)
-			p.path(pts)
-			out = append(out, d)
-		}
-	}
-	return out
-}
-
-// ceilingName writes a roof's name along its line, where it touches least.
-func (c *canvas) ceilingName(p *placer, l roof, f frame) {
-	w := width(l.name, textSize, false)
-	if l.level {
-		spots := []spot{{c.w - 6, l.from.y - 8, end}}
-		if l.below {
-			spots = nil
-			for d := 17.0; d < 60; d += 5 {
-				spots = append(spots, spot{c.w - 6, l.from.y + d, end})
-			}
-		}
-		at, _ := p.best(spots, w, 1)
-		if at.y > l.from.y+24 { // pushed away from its line by the diagonal
-			c.line(c.w-10, l.from.y+2, c.w-10, at.y-12, "lead")
-		}
-		c.text(at.x, at.y, l.name, l.classes, at.anchor)
-		return
-	}
-	slope := math.Atan2(l.to.y-l.from.y, l.to.x-l.from.x)
-	cos, sin := math.Cos(slope), math.Sin(slope)
-	off := -7.0
-	if l.below {
-		off = 16
-	}
-	along := math.Hypot(l.to.x-l.from.x, l.to.y-l.from.y)
-	var taken []box
-	at, least := point{}, math.Inf(1)
-	for d := min(along*.12, 40); d == min(along*.12, 40) || d+w < along; d += 10 {
-		o := point{l.from.x + d*cos - off*sin, l.from.y + d*sin + off*cos}
-		var chain []box // the slanted text as small boxes
-		cost := 0.0
-		for t := 4.0; t < w; t += 8 {
-			mid := point{o.x + t*cos + 4*sin, o.y + t*sin - 4*cos}
-			b := box{mid.x - 4, mid.y - 4, mid.x + 4, mid.y + 4}
-			chain = append(chain, b)
-			cost += p.cost(b)
-		}
-		if cost < least-1 {
-			at, least, taken = o, cost, chain
-		}
-	}
-	if least > 60 && c.besideRoof(p, l, f, w) {
-		return
-	}
-	c.slanted(at.x, at.y, slope*180/math.Pi, l.name, l.classes)
-	p.boxes = append(p.boxes, taken...)
-}
-
-// besideRoof writes the name of a diagonal left of it with a leader, where there is no room along it.
-func (c *canvas) besideRoof(p *placer, l roof, f frame, w float64) bool {
-	const lead = 26
-	var spots []spot
-	for y := l.to.y + 24; y < l.from.y; y += 6 {
-		x := l.from.x + (l.to.x-l.from.x)*(y-4-l.from.y)/(l.to.y-l.from.y)
-		if x-lead-w > f.left+4 {
-			spots = append(spots, spot{x - lead, y, end})
-		}
-	}
-	if len(spots) == 0 {
-		return false
-	}
-	at, _ := p.best(spots, w, 1)
-	c.text(at.x, at.y, l.name, l.classes, end)
-	c.line(at.x+3, at.y-4, at.x+lead, at.y-4, "lead")
-	return true
 }
 
 // latency draws time over message size, one line a setting.
@@ -457,21 +319,21 @@ func (c *canvas) latencyNames(l charts.Latency, paths [][]point, p *placer, x, y
 		}
 	}
 	for i, s := range l.Series {
-		c.lineName(s, i, paths, p)
+		c.lineName(s.Label, s.Component, i, paths, p)
 	}
 }
 
 // lineName writes a line's name beside it: rather clearly apart from other lines, rather in one row than in two.
-func (c *canvas) lineName(s charts.LatencySeries, own int, paths [][]point, p *placer) {
+func (c *canvas) lineName(label, component string, own int, paths [][]point, p *placer) {
 	type form struct {
 		rows  []string
 		apart float64
 	}
-	forms := []form{{[]string{s.Label}, 12}}
-	if a, b, ok := halves(s.Label); ok {
+	forms := []form{{[]string{label}, 12}}
+	if a, b, ok := halves(label); ok {
 		forms = append(forms, form{[]string{a, b}, 12}, form{[]string{a, b}, 6})
 	}
-	forms = append(forms, form{[]string{s.Label}, 6}, form{[]string{s.Label}, 0})
+	forms = append(forms, form{[]string{label}, 6}, form{[]string{label}, 0})
 	var at spot
 	var rows []string
 	least := math.Inf(1)
@@ -491,7 +353,7 @@ func (c *canvas) lineName(s charts.LatencySeries, own int, paths [][]point, p *p
 		y := at.y + 15*float64(i)
 		b := textBox(at.x, y, width(r, textSize, true), textSize, at.anchor)
 		p.take(box{b.x0 - 8, b.y0 - 8, b.x1 + 8, b.y1 + 8}) // names of lines keep their distance
-		c.text(at.x, y, r, named(s.Component)+" halo", at.anchor)
+		c.text(at.x, y, r, named(component)+" halo", at.anchor)
 	}
 }
 

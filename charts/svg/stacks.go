@@ -59,8 +59,25 @@ func (c *canvas) heads(y float64, bar charts.BreakdownBar) float64 {
 		return 20
 	}
 	c.spans(0, y+13, line...)
-	c.text(0, y+29, bar.Note, "tm", start)
-	return 36
+	h := 20.0
+	for _, l := range wrap(bar.Note, c.w) {
+		c.text(0, y+h+9, l, "tm", start)
+		h += 16
+	}
+	return h
+}
+
+// wrap breaks a text at spaces into lines of at most w pixels, where it can.
+func wrap(s string, w float64) []string {
+	var lines []string
+	for _, word := range strings.Fields(s) {
+		if n := len(lines); n > 0 && width(lines[n-1]+" "+word, textSize, false) <= w {
+			lines[n-1] += " " + word
+		} else {
+			lines = append(lines, word)
+		}
+	}
+	return lines
 }
 
 // part is a family's rectangle without room for its name.

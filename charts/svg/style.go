@@ -93,7 +93,11 @@ func CSS() string {
 	for _, r := range rules {
 		b.WriteString("svg.v ." + r.class + "{" + r.props + "}\n")
 	}
-	b.WriteString("svg.v .pat{display:none}\n@media print{svg.v .pat{display:inline}}\n")
+	b.WriteString("svg.v .pat{display:none}\n@media print{svg.v .pat{display:inline}")
+	for _, f := range []string{"network", "attention", "dense", "small", "copy"} { // text stays readable on a pattern
+		b.WriteString("svg.v .on-" + f + "{paint-order:stroke;stroke:var(--c-" + f + ");stroke-width:4px}")
+	}
+	b.WriteString("}\n")
 	return b.String()
 }
 

@@ -21,7 +21,13 @@ func timeline(c *canvas, t charts.Timeline) float64 {
 	}
 	total := float64(t.EndNs())
 	px := (c.w - 2) / total
-	laneY := func(i int) float64 { return 26 + float64(i)*(laneHeight+laneGap) }
+	gap := laneGap
+	for i := range t.Lanes[1:] {
+		if _, _, ok := c.besideLane(t, i+1, px); !ok {
+			gap = 22 // room for the name above the lane
+		}
+	}
+	laneY := func(i int) float64 { return 26 + float64(i)*(laneHeight+gap) }
 	c.text(0, 13, t.Lanes[0], "tm", start)
 	for _, s := range merged(t.Slices, .6/px) {
 		c.block(float64(s.StartNs)*px, laneY(s.Lane), float64(s.DurNs)*px, laneHeight, charts.FamilyOf(s.Component), tip(s))
@@ -59,26 +65,30 @@ func merged(slices []charts.Slice, least float64) []charts.Slice {
 	return out
 }
 
-// laneNames writes the names of the other lanes beside their work: right of it, else left.
+// laneNames writes the names of the other lanes: beside their work where there is room, else above.
 func (c *canvas) laneNames(t charts.Timeline, px float64, laneY func(int) float64) {
 	for i, name := range t.Lanes[1:] {
-		lane := i + 1
-		from, to := math.Inf(1), 0.0
-		for _, s := range t.Slices {
-			if s.Lane == lane {
-				from, to = min(from, float64(s.StartNs)*px), max(to, float64(s.StartNs+s.DurNs)*px)
-			}
-		}
-		base, w := laneY(lane)+laneHeight/2+4.5, width(name, textSize, false)
-		switch {
-		case to+8+w <= c.w:
-			c.text(to+8, base, name, "tm", start)
-		case from-8-w >= 0:
-			c.text(from-8, base, name, "tm", end)
-		default:
-			c.text(0, laneY(lane)-3, name, "tm halo", start)
+		if x, anchor, ok := c.besideLane(t, i+1, px); ok {
+			c.text(x, laneY(i+1)+laneHeight/2+4.5, name, "tm", anchor)
+		} else {
+			c.text(0, laneY(i+1)-6, name, "tm", start)
 		}
 	}
+}
+
+// besideLane returns where the name of a lane fits: right of its work, or left of it.
+func (c *canvas) besideLane(t charts.Timeline, lane int, px float64) (x float64, anchor string, ok bool) {
+	from, to := math.Inf(1), 0.0
+	for _, s := range t.Slices {
+		if s.Lane == lane {
+			from, to = min(from, float64(s.StartNs)*px), max(to, float64(s.StartNs+s.DurNs)*px)
+		}
+	}
+	w := width(t.Lanes[lane], textSize, false)
+	if to+8+w <= c.w {
+		return to + 8, start, true
+	}
+	return from - 8, end, from-8-w >= 0
 }
 
 // groups names stretches: in the bar when one slice is the whole group and the name fits, below with a brace otherwise.
