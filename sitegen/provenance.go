@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sort"
 	"strings"
+	"time"
 
 	"github.com/rooflab/rooflab/data"
 	"github.com/rooflab/rooflab/internal/units"
@@ -40,12 +41,12 @@ func (s *site) campaignPage() pageView {
 	m := s.manifest
 	v := &campaignView{Eyebrow: []string{"Provenance"}, Heading: m.ID, Notes: m.Notes, Notebooks: s.books()}
 	if m.Measured != "" {
-		v.Eyebrow = append(v.Eyebrow, "measured "+m.Measured)
+		v.Eyebrow = append(v.Eyebrow, "measured "+day(m.Measured))
 	}
 	for _, n := range s.notebooks {
 		v.Problems = append(v.Problems, n.problems("campaign.html")...)
 	}
-	v.Facts = facts("Campaign", m.Title, "Measured", m.Measured,
+	v.Facts = facts("Campaign", m.Title, "Measured", day(m.Measured),
 		"Model", list(m.Model.Name, prefixed("served as ", m.Model.Served), m.Model.Quantisation, suffixed(m.Model.Weights, " weights")),
 		"Model config", m.Model.Config,
 		"Hardware", list(hardware(m.Hardware), m.Hardware.Network),
@@ -179,4 +180,13 @@ func assignments(env map[string]string) string {
 	}
 	sort.Strings(out)
 	return strings.Join(out, " ")
+}
+
+// day writes a date of the manifest in words; what is no date stays as it is.
+func day(s string) string {
+	t, err := time.Parse(time.DateOnly, s)
+	if err != nil {
+		return s
+	}
+	return t.Format("2 January 2006")
 }

@@ -54,12 +54,12 @@ type factsView struct {
 }
 
 type bottleneckView struct {
-	Note, Steps, CSV string
-	From             from
-	Loads            []label
-	Scale            int // percent at which a bar fills its cell, one for the whole table
-	Rows             []bottleneckRow
-	Sums             []sumRow
+	Caption, Note, Steps, CSV string
+	From                      from
+	Loads                     []label
+	Scale                     int // percent at which a bar fills its cell, one for the whole table
+	Rows                      []bottleneckRow
+	Sums                      []sumRow
 }
 
 type bottleneckRow struct {
@@ -110,6 +110,7 @@ type findingView struct {
 }
 
 type tiersView struct {
+	Caption     string
 	Note        string
 	From        from
 	Loads       []string
@@ -207,11 +208,19 @@ func (s *site) facts(facts []data.Fact, at place) []factView {
 	return views
 }
 
+// maxCaption is the length in bytes over which a note stands below its table instead of above.
+const maxCaption = 160
+
+const tiersCaption = "How many times faster a step could get. Filled: if the measured alternative holds. Outline and ≤: if the component cost nothing (Amdahl), the bound for any work on it."
+
 func (s *site) bottlenecks(b data.Bottlenecks, at place) (*bottleneckView, error) {
 	if len(b.Loads) == 0 {
 		return nil, fmt.Errorf("the bottleneck table has no loads")
 	}
-	v := &bottleneckView{Note: b.Note, From: at.own(), Scale: 10}
+	v := &bottleneckView{Caption: b.Note, From: at.own(), Scale: 10}
+	if b.Note == "" || len(b.Note) > maxCaption {
+		v.Caption, v.Note = "One decode step. Shares are of the summed GPU time; bold marks the largest at each load.", b.Note
+	}
 	lead := make([]int64, len(b.Loads))
 	sum := make([]int64, len(b.Loads))
 	for _, r := range b.Rows {
@@ -369,7 +378,7 @@ func (s *site) findings(f data.Findings, at place) *findingsView {
 }
 
 func (s *site) tiers(t data.Tiers, at place) *tiersView {
-	v := &tiersView{Note: t.Note, From: at.own(), Loads: t.Loads, Span: 1 + len(t.Loads)}
+	v := &tiersView{Caption: tiersCaption, Note: strings.TrimSpace(strings.TrimPrefix(t.Note, tiersCaption)), From: at.own(), Loads: t.Loads, Span: 1 + len(t.Loads)}
 	top := 1.0
 	for _, it := range t.Items {
 		for _, g := range it.Gains {
