@@ -197,8 +197,10 @@ async function look(page) {
 
 // shoot makes the page as high as the notebook, so that the picture shows all of it.
 async function shoot(page, path) {
-  const height = await page.evaluate(() => document.querySelector(".jp-WindowedPanel-outer, .jp-Notebook")?.scrollHeight || 1000);
+  const height = await page.evaluate(() => Math.max(1000,
+    ...[...document.querySelectorAll(".jp-NotebookPanel .jp-WindowedPanel-outer, .jp-NotebookPanel .jp-Notebook")].map(e => e.scrollHeight)));
   await page.setViewportSize({ width: 1100, height: Math.min(height + 200, 12_000) });
+  await page.evaluate(() => document.querySelectorAll(".jp-NotebookPanel *").forEach(e => { if (e.scrollTop) e.scrollTop = 0; }));
   await pause(500);
   await page.screenshot({ path });
 }

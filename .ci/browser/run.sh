@@ -9,5 +9,12 @@ if [ "$(cat _build/browser/.installed 2>/dev/null || true)" != "$want" ]; then
 	npm ci --prefix _build/browser --no-audit --no-fund --silent
 	echo "$want" >_build/browser/.installed
 fi
+
+# The notebooks of a campaign run against the recorded one, in an empty campaign folder.
+campaign=$(mktemp -d)
+trap 'rm -rf "$campaign"' EXIT
+_build/rooflab init "$campaign/demo" >/dev/null
 JUPYTER_PATH=${JUPYTER_PATH:-$PWD/_build/jupyter/share/jupyter} \
-	node _build/browser/jupyterlab.mjs --jupyter _build/venv/bin/jupyter --out _build/browser/shots .ci/browser/smoke.ipynb "$@"
+	ROOFLAB_CAMPAIGN=$campaign/demo ROOFLAB_TARGET=replay:$PWD/data/campaigns/h200x2-kimi-k2.5-int4 \
+	node _build/browser/jupyterlab.mjs --jupyter _build/venv/bin/jupyter --out _build/browser/shots \
+	.ci/browser/smoke.ipynb notebooks/*.ipynb "$@"
