@@ -48,7 +48,6 @@ type verdictView struct {
 
 type factsView struct {
 	Note  string
-	Class string
 	Items []factView
 	From  from
 }
