@@ -1,4 +1,5 @@
 // Package figures makes the standard figures of a campaign from measured windows, layers and roofline points.
+// A figure without a caption gets the one that says how to read it.
 // It does not measure, and it adds no figure of its own to those of package charts.
 package figures
 
@@ -16,6 +17,7 @@ import (
 
 // Shares draws the share of components in the GPU time over loads, with the lowest and highest step.
 func Shares(fig charts.Figure, ws []rules.Window, components ...string) (charts.Chart, error) {
+	caption(&fig, "Share of the summed GPU time. Whiskers, often shorter than the dots, reach from the lowest to the highest step; the loads in between were not measured.")
 	s := charts.Shares{Figure: fig, Base: "GPU time", XLabel: "C, streams decoding at the same time"}
 	for _, w := range ws {
 		s.Loads = append(s.Loads, w.Label())
@@ -34,6 +36,7 @@ func Shares(fig charts.Figure, ws []rules.Window, components ...string) (charts.
 // Breakdown draws a step at each load as a stack that adds up to the step: work that ran beside other work is taken off
 // its component, and idle time is added.
 func Breakdown(fig charts.Figure, ws []rules.Window) (charts.Chart, error) {
+	caption(&fig, "Each bar is the mean profiled step; its parts add up to it exactly. The bracket spans the shortest and the longest step. Tokens/s without profiler.")
 	b := charts.Breakdown{Figure: fig}
 	for _, w := range ws {
 		bar := charts.BreakdownBar{Label: w.Label(), Steps: w.Steps}
@@ -54,9 +57,13 @@ func Breakdown(fig charts.Figure, ws []rules.Window) (charts.Chart, error) {
 
 // Layers draws the time of each layer of a rank, by family.
 func Layers(fig charts.Figure, r breakdown.Rank) (charts.Chart, error) {
+	caption(&fig, fmt.Sprintf("Mean of %d steps, rank %d. Work outside of layers (embedding, head, sampling) is not in it.", r.StepCount(), r.Rank))
 	l := charts.Layers{Figure: fig, Steps: r.StepCount()}
 	at := map[int]int{}
 	for _, c := range r.Layers {
+		if c.Layer < 0 {
+			continue
+		}
 		i, ok := at[c.Layer]
 		if !ok {
 			i = len(l.Columns)
@@ -71,6 +78,7 @@ func Layers(fig charts.Figure, r breakdown.Rank) (charts.Chart, error) {
 // Roofline draws points of one component under a measured roof and, dashed, the data sheet's. Points whose label is in
 // named are labelled.
 func Roofline(fig charts.Figure, xlabel, component string, measured, sheet roofline.Roof, pts []roofline.Point, named ...string) (charts.Chart, error) {
+	caption(&fig, "M tokens a call, shapes of one rank. Solid: ceilings measured on this GPU; dashed: data sheet, dense.")
 	r := charts.Roofline{Figure: fig, XLabel: xlabel}
 	for _, c := range []roofline.Ceiling{measured.Bandwidth, measured.Compute, sheet.Bandwidth, sheet.Compute} {
 		if c.Value > 0 {
@@ -101,6 +109,7 @@ func ceiling(c roofline.Ceiling) charts.Ceiling {
 
 // Timeline draws one layer in true time. Long collectives and GEMMs are named, the stretches between them get a brace.
 func Timeline(fig charts.Figure, slices []breakdown.Slice) (charts.Chart, error) {
+	caption(&fig, "One layer on rank 0 in true time: from the end of one MLP all-reduce to the end of the next. Gaps are gaps.")
 	t := charts.Timeline{Figure: fig, Lanes: []string{"main GPU stream"}}
 	for _, s := range slices {
 		if s.Lane > 0 && len(t.Lanes) == 1 {
@@ -185,4 +194,10 @@ func words(component string) string {
 		return "shared expert"
 	}
 	return fmt.Sprintf("%q", component)
+}
+
+func caption(fig *charts.Figure, text string) {
+	if fig.Caption == "" {
+		fig.Caption = text
+	}
 }

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"sort"
 	"strings"
 
 	"github.com/rooflab/rooflab/data"
@@ -91,6 +92,51 @@ func RoofTitle(what string, pts []RoofPoint, ridge float64) string {
 		side = fmt.Sprintf("limited by compute at %d of %d sizes", right, len(pts))
 	}
 	return fmt.Sprintf("%s are %s, and reach %s of their roof at best", what, side, percent(units.Float(best, 0)))
+}
+
+// LayersTitle heads the figure of all layers: how far they differ, and which ones stand out from the median by a quarter or more.
+func LayersTitle(r breakdown.Rank) string {
+	total := map[int]int64{}
+	var layers []int
+	for _, c := range r.Layers {
+		if c.Layer < 0 {
+			continue
+		}
+		if _, ok := total[c.Layer]; !ok {
+			layers = append(layers, c.Layer)
+		}
+		total[c.Layer] += c.Ns
+	}
+	if len(layers) == 0 {
+		return "No layers were found"
+	}
+	sorted := append([]int{}, layers...)
+	sort.Slice(sorted, func(i, k int) bool { return total[sorted[i]] < total[sorted[k]] })
+	median := total[sorted[len(sorted)/2]]
+	var odd []int
+	for _, l := range layers {
+		if d := total[l] - median; 4*max(d, -d) >= median {
+			odd = append(odd, l)
+		}
+	}
+	per := func(ns int64) string { return units.Fixed(ns, int64(max(r.StepCount(), 1))*1000, 0) }
+	switch {
+	case len(odd) == 0:
+		return fmt.Sprintf("All %d layers cost about the same, %s µs", len(layers), per(median))
+	case len(odd) == 1:
+		return fmt.Sprintf("All layers cost about %s µs but layer %d, which takes %s µs", per(median), odd[0], per(total[odd[0]]))
+	case len(odd) <= 4:
+		return fmt.Sprintf("All layers cost about %s µs but layers %s", per(median), list(words(odd)))
+	}
+	return fmt.Sprintf("Layers differ: %d of %d are a quarter or more off the median of %s µs", len(odd), len(layers), per(median))
+}
+
+func words(numbers []int) []string {
+	var out []string
+	for _, n := range numbers {
+		out = append(out, fmt.Sprint(n))
+	}
+	return out
 }
 
 // LayerTitle heads the timeline of one layer: the collectives and the expert GEMMs against all of it.
