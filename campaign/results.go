@@ -26,7 +26,16 @@ func (s *Session) Save(name string, v any) error {
 func (s *Session) Load(name string, v any) error {
 	err := readJSON(s.resultPath(name), v)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("the campaign has no result %q yet; run the notebook that saves it first", name)
+		return fmt.Errorf("the campaign has no result %q yet; run the notebook that saves it first: %w", name, fs.ErrNotExist)
+	}
+	return err
+}
+
+// LoadIf is Load for a result that may be missing, because its phase did not run: then v stays as it is.
+func (s *Session) LoadIf(name string, v any) error {
+	err := s.Load(name, v)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
 	return err
 }
@@ -93,7 +102,7 @@ func (s *Session) Run(name string) (data.Run, []string, error) {
 		}
 		return r, paths, nil
 	}
-	return r, nil, fmt.Errorf("the campaign has no run %q; it has %s", name, strings.Join(s.runNames(), ", "))
+	return r, nil, fmt.Errorf("the campaign has no run %q; it has %s: %w", name, strings.Join(s.runNames(), ", "), fs.ErrNotExist)
 }
 
 func (s *Session) runNames() []string {

@@ -73,7 +73,11 @@ func Parse(raw []byte) (Chart, error) {
 
 // SimpleRender shows the chart in a notebook: the typed JSON and a text table.
 // The kernel adds the picture (svg.Enrich), so that cells need no drawing code.
+// The zero Chart stands for a figure whose phase did not run; it says so.
 func (c Chart) SimpleRender() map[string]interface{} {
+	if c.Kind == "" {
+		return map[string]interface{}{"text/plain": "This figure was not measured: the phase that draws it did not run."}
+	}
 	raw, err := json.Marshal(c)
 	var typed any
 	if err == nil {

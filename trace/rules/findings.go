@@ -2,7 +2,6 @@ package rules
 
 import (
 	"fmt"
-	"math"
 	"strings"
 
 	"github.com/rooflab/rooflab/data"
@@ -83,7 +82,7 @@ func LikeBaseline(b data.Baseline, share data.BaselineShare, ws []Window, ref da
 				ns, of = k, w.SummedNs
 			}
 		}
-		f.Text += fmt.Sprintf(" The kernel that took it there, %s, takes %s at most.", share.Kernel, percent(units.Percent(ns, of, 1)))
+		f.Text += fmt.Sprintf(" The kernel that took it there, `%s`, takes %s at most.", share.Kernel, percent(units.Percent(ns, of, 1)))
 	}
 	return f
 }
@@ -121,11 +120,21 @@ type Alternative struct {
 	OtherNs  int64 `json:"other_ns"`
 }
 
+// of returns the alternative of load i; one that was not measured when the list is short.
+func of(alts []Alternative, i int) Alternative {
+	if i < len(alts) {
+		return alts[i]
+	}
+	return Alternative{}
+}
+
 // Setting judges the belief that a setting is right, from calls measured with it and with the alternative.
 // A difference under 2 % counts as none.
 func Setting(id, claim, alternative string, ws []Window, alts []Alternative, ref data.Ref) data.Finding {
 	f := data.Finding{ID: id, Claim: claim, Ref: ref}
-	slower, at := where(ws, func(i int, _ Window) bool { return alts[i].OtherNs > 0 && alts[i].ServedNs*100 > alts[i].OtherNs*102 })
+	slower, at := where(ws, func(i int, _ Window) bool {
+		return of(alts, i).OtherNs > 0 && of(alts, i).ServedNs*100 > of(alts, i).OtherNs*102
+	})
 	measured := 0
 	for _, a := range alts {
 		if a.OtherNs > 0 && a.ServedNs > 0 {
@@ -142,10 +151,11 @@ func Setting(id, claim, alternative string, ws []Window, alts []Alternative, ref
 	}
 	f.Text = "Time of a call against " + alternative + ", at the message size of each load, measured alone."
 	f.Values = values(ws, func(i int, _ Window) string {
-		if alts[i].OtherNs == 0 || alts[i].ServedNs == 0 {
+		a := of(alts, i)
+		if a.OtherNs == 0 || a.ServedNs == 0 {
 			return "open"
 		}
-		return units.Ratio(alts[i].ServedNs, alts[i].OtherNs, 2) + "×"
+		return units.Ratio(a.ServedNs, a.OtherNs, 2) + "×"
 	})
 	return f
 }
@@ -159,7 +169,7 @@ type RoofPoint struct {
 // MemoryBound judges the belief that a kernel is limited by memory: every point must lie left of the ridge.
 func MemoryBound(id, claim string, ws []Window, pts []RoofPoint, ridge float64, ref data.Ref) data.Finding {
 	f := data.Finding{ID: id, Claim: claim, Ref: ref, Verdict: data.Confirmed}
-	right, at := where(ws, func(i int, _ Window) bool { return pts[i].Intensity > ridge })
+	right, at := where(ws, func(i int, _ Window) bool { return roofAt(pts, i).Intensity > ridge })
 	measured := 0
 	for _, p := range pts {
 		if p.Intensity > 0 {
@@ -173,17 +183,29 @@ func MemoryBound(id, claim string, ws []Window, pts []RoofPoint, ridge float64, 
 		f.Verdict, f.Where = data.Rejected, at
 	}
 	f.Values = values(ws, func(i int, _ Window) string {
-		if pts[i].Intensity == 0 {
+		p := roofAt(pts, i)
+		if p.Intensity == 0 {
 			return "open"
 		}
-		return fmt.Sprintf("%d", int(math.Floor(pts[i].RoofPct+0.5))) + units.HardSpace + "%"
+		return percent(units.Float(p.RoofPct, 0))
 	})
+	if measured == 0 {
+		f.Text = "No micro-benchmark of these kernels was recorded."
+		return f
+	}
 	side := "All sizes lie left of the ridge"
 	if right > 0 {
 		side = fmt.Sprintf("%d of %d sizes lie right of the ridge", right, measured)
 	}
 	f.Text = fmt.Sprintf("Share of the roof that it reaches. %s at %s FLOP/byte.", side, units.Float(ridge, 0))
 	return f
+}
+
+func roofAt(pts []RoofPoint, i int) RoofPoint {
+	if i < len(pts) {
+		return pts[i]
+	}
+	return RoofPoint{}
 }
 
 // RanksWait judges the belief that a collective is slow because one rank waits for another.

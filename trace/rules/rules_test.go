@@ -129,3 +129,54 @@ func TestTiersAreBoundedByAmdahl(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+func TestWhatPhaseTwoWouldTellIsOpenWithoutIt(t *testing.T) {
+	ws := windows(t)
+	var none Micro
+	if f := Setting("ll", "c", "a", ws, none.Setting, data.Ref{}); f.Verdict != data.Open {
+		t.Errorf("setting: %+v", f)
+	}
+	if f := MemoryBound("m", "c", ws, none.Roof, none.Ridge, data.Ref{}); f.Verdict != data.Open || strings.Contains(f.Text, "ridge") {
+		t.Errorf("memory: %+v", f)
+	}
+	tiers := Tiers(ws, []Saving{{Components: []string{"allreduce"}, Ns: FromRatio(ws, "allreduce", none.Setting)},
+		{Components: []string{"moe.experts"}, Ns: ToFloor(ws, none.Floor("moe.experts"))}})
+	for _, it := range tiers.Items {
+		for _, g := range it.Gains {
+			if g.Factor() != "open" || g.Bound() == "" {
+				t.Errorf("a gain was invented, or a bound lost: %+v", g)
+			}
+		}
+	}
+	if DoNext(tiers).Text == "" || !strings.HasPrefix(WhatItCouldBring(tiers).Text, "Open") || none.Growth() != "" || none.ReadTogether() != "" {
+		t.Error("sentences without figures")
+	}
+	if Floors(ws, none.Floors).Rows != nil {
+		t.Error("floors without figures")
+	}
+}
+
+func TestDoNextIsTheCheapestTierThatPays(t *testing.T) {
+	ws := windows(t)
+	useless := Saving{Change: "Useless", Detail: "Days.", Ns: []int64{0, 0, 0}}
+	good := Saving{Change: "Good", Detail: "One restart. Holds.", Ns: []int64{0, 0, 37e6}}
+	if got := DoNext(Tiers(ws, []Saving{useless, good})).Text; got != "Good. One restart, then measure the highest loads again." {
+		t.Error(got)
+	}
+}
+
+func TestTitlesSayWhatTheFigureProves(t *testing.T) {
+	ws := windows(t)
+	for _, c := range []struct{ got, want string }{
+		{GrowthTitle(ws), "From 64 to 256 streams the step grows by 62.9 ms, and 71 % of that is all-reduce"},
+		{GrowthTitle(ws[:1]), "Where the milliseconds of one step go"},
+		{SharesTitle(ws, "allreduce", "moe.experts"), "Which of the two is larger changes between 64 and 256 streams"},
+		{SharesTitle(ws[:2], "allreduce", "moe.experts"), "Which of the two is larger changes between 1 and 64 streams"},
+		{SettingTitle("LL over Ring", "NCCL’s own choice", ws, []Alternative{{18569, 18522}, {113466, 66701}, {419692, 159304}}), "LL over Ring costs nothing extra at C = 1 and 2.6 times NCCL’s own choice at C = 256"},
+		{RoofTitle("The expert GEMMs", []RoofPoint{{3.5, 25.2}, {6.4, 62.4}}, 177), "The expert GEMMs are limited by memory at every size, and reach 62 % of their roof at best"},
+	} {
+		if got := strings.ReplaceAll(c.got, "\u00a0", " "); got != c.want {
+			t.Errorf("got  %s\nwant %s", got, c.want)
+		}
+	}
+}

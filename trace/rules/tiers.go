@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/rooflab/rooflab/data"
 	"github.com/rooflab/rooflab/internal/units"
@@ -29,6 +30,16 @@ type Micro struct {
 	Floors      []Floor       `json:"floors"`
 }
 
+// Floor returns the floor of a component; one without times when none is known.
+func (m Micro) Floor(component string) Floor {
+	for _, f := range m.Floors {
+		if len(f.Components) == 1 && f.Components[0] == component {
+			return f
+		}
+	}
+	return Floor{Label: data.ComponentLabel(component), Components: []string{component}}
+}
+
 // Growth says what the last two loads changed for messages and for expert weights, or "" with fewer loads.
 func (m Micro) Growth() string {
 	n := len(m.Loads)
@@ -52,7 +63,7 @@ func factor(a, b int64) string {
 // ReadTogether sets the growth of messages beside that of expert weights between the last two loads.
 func (m Micro) ReadTogether() string {
 	n := len(m.Loads)
-	if n < 2 || m.Setting[n-2].ServedNs == 0 || m.ExpertNs[n-2] == 0 {
+	if n < 2 || len(m.ExpertNs) < n || of(m.Setting, n-2).ServedNs == 0 || m.ExpertNs[n-2] == 0 {
 		return ""
 	}
 	return fmt.Sprintf("Read together: from %d to %d tokens a message grows %s times and its time as served %s times. The experts’ bytes grow %s times, and their time %s times.",
@@ -73,14 +84,22 @@ func Floors(ws []Window, floors []Floor) data.Table {
 		t.Columns = append(t.Columns, data.Column{Head: w.Label(), Unit: "×", Numeric: true})
 	}
 	for _, f := range floors {
-		row := data.Row{Cells: []string{f.Label, openIfZero(f.Ns[last], units.Ms(f.Ns[last], 2))}, Component: f.Components[0], Note: f.Why}
+		row := data.Row{Cells: []string{f.Label, openIfZero(f.at(last), units.Ms(f.at(last), 2))}, Component: f.Components[0], Note: f.Why}
 		for i, w := range ws {
-			row.Cells = append(row.Cells, openIfZero(f.Ns[i], units.Ratio(w.PerStepNs(f.Components...), f.Ns[i], 1)))
+			row.Cells = append(row.Cells, openIfZero(f.at(i), units.Ratio(w.PerStepNs(f.Components...), f.at(i), 1)))
 		}
 		t.Rows = append(t.Rows, row)
 	}
 	t.Note = "A floor counts what must be read, computed or exchanged. Below 1: the work is quicker inside the server than the measurement that made the floor."
 	return t
+}
+
+// at is the floor at load i, 0 when none is known.
+func (f Floor) at(i int) int64 {
+	if i < len(f.Ns) {
+		return f.Ns[i]
+	}
+	return 0
 }
 
 func openIfZero(v int64, text string) string {
@@ -148,7 +167,7 @@ func Together(t data.Tiers, ws []Window, change, detail string, savings ...Savin
 func FromRatio(ws []Window, component string, alts []Alternative) []int64 {
 	var out []int64
 	for i, w := range ws {
-		a := alts[i]
+		a := of(alts, i)
 		switch {
 		case a.ServedNs == 0 || a.OtherNs == 0:
 			out = append(out, -1)
@@ -167,10 +186,10 @@ func ToFloor(ws []Window, f Floor) []int64 {
 	var out []int64
 	for i, w := range ws {
 		switch {
-		case f.Ns[i] == 0:
+		case f.at(i) == 0:
 			out = append(out, -1)
 		default:
-			out = append(out, max(0, w.PerStepNs(f.Components...)-f.Ns[i]))
+			out = append(out, max(0, w.PerStepNs(f.Components...)-f.at(i)))
 		}
 	}
 	return out
@@ -185,14 +204,35 @@ func All(ws []Window, components ...string) []int64 {
 	return out
 }
 
-// WhatItCouldBring puts the first tier into words, highest load first.
+// best is the first tier, cheapest first, that makes a step at the highest load 2 % faster or more; -1 when none does.
+func best(t data.Tiers) int {
+	for i, it := range t.Items {
+		if n := len(it.Gains); n > 0 && !it.Total && it.Gains[n-1].AfterNs > 0 && it.Gains[n-1].StepNs*100 >= it.Gains[n-1].AfterNs*102 {
+			return i
+		}
+	}
+	return -1
+}
+
+// DoNext names the cheapest tier that pays at the highest load.
+func DoNext(t data.Tiers) data.Fact {
+	f := data.Fact{Head: "Do next", Text: "Measure an alternative: nothing that was measured pays at the highest load."}
+	if i := best(t); i >= 0 {
+		effort, _, _ := strings.Cut(t.Items[i].Detail, ".")
+		f.Text = t.Items[i].Change + ". " + effort + ", then measure the highest loads again."
+	}
+	return f
+}
+
+// WhatItCouldBring puts the tier of DoNext into words, highest load first.
 func WhatItCouldBring(t data.Tiers) data.Fact {
 	f := data.Fact{Head: "What it could bring"}
-	if len(t.Items) == 0 {
-		f.Text = "Nothing was measured that would tell."
+	i := best(t)
+	if i < 0 {
+		f.Text = "Open: no alternative was measured that would tell."
 		return f
 	}
-	gains := t.Items[0].Gains
+	gains := t.Items[i].Gains
 	for i := len(gains) - 1; i >= 0; i-- {
 		g := gains[i]
 		switch {
