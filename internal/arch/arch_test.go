@@ -60,12 +60,11 @@ var onlyBy = map[string][]string{
 	"go.yaml.in/yaml/v4":                  {"campaign/launch"},
 	"mvdan.cc/sh/v3":                      {"campaign/launch"},
 	"github.com/spf13/cobra":              {"internal/cli"},
-	"github.com/vbauerster/mpb/v8":        {"internal/progress"},
-	"golang.org/x/term":                   {"internal/cli", "internal/progress"},
+	"golang.org/x/term":                   {"internal/cli"},
 	"github.com/rogpeppe/go-internal":     {},
 	"github.com/google/go-cmp":            {},
 	"github.com/gopherdata/gophernotes":   {},
-	"github.com/cosmos72/gomacro":         {},
+	"github.com/cosmos72/gomacro":         {"internal/gophernotes"},
 }
 
 // stdOnly lists packages that import the standard library and the named siblings only.
