@@ -32,6 +32,7 @@ const (
 	defaultWindow = 16
 	defaultSecond = 2
 	holdTokens    = 4    // of every stream before a replay's window
+	warmTokens    = 4    // of every stream before the unprofiled pass of a live server
 	slackTokens   = 1024 // of every stream on a live server: decoding must not end while the profiler starts
 )
 
@@ -238,7 +239,15 @@ func (s *Session) loadOptions(o RoundOptions, model vllm.Model) load.Options {
 }
 
 // unprofiled measures the load without the profiler, and what the server's counters did meanwhile.
+// A live server is warmed up before: its first requests compile and fill caches, which no later ones do.
 func (s *Session) unprofiled(ctx context.Context, round *data.Round, o load.Options) error {
+	if s.about == nil {
+		warm := o
+		warm.OutputTokens = min(warmTokens, o.OutputTokens)
+		if _, err := load.Run(ctx, warm); err != nil {
+			return fmt.Errorf("warm-up: %w", err)
+		}
+	}
 	before, err := s.client.Metrics(ctx)
 	if err != nil {
 		return err
