@@ -333,6 +333,9 @@ func (s *Session) window(ctx context.Context, round *data.Round, o RoundOptions,
 	}
 	pass.Stop()
 	end, err := s.client.Metrics(ctx)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	if err != nil {
 		return fmt.Errorf("the server does not answer after the profile: %w", err)
 	}
