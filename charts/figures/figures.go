@@ -6,6 +6,7 @@ package figures
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/rooflab/rooflab/charts"
 	"github.com/rooflab/rooflab/data"
@@ -78,7 +79,7 @@ func Layers(fig charts.Figure, r breakdown.Rank) (charts.Chart, error) {
 // Roofline draws points of one component under a measured roof and, dashed, the data sheet's. Points whose label is in
 // named are labelled.
 func Roofline(fig charts.Figure, xlabel, component string, measured, sheet roofline.Roof, pts []roofline.Point, named ...string) (charts.Chart, error) {
-	caption(&fig, "M tokens a call, shapes of one rank. Solid: ceilings measured on this GPU; dashed: data sheet, dense.")
+	caption(&fig, "M tokens a call, shapes of one rank. Solid: ceilings measured on this GPU; dashed: "+sheet.Compute.Source+", dense.")
 	r := charts.Roofline{Figure: fig, XLabel: xlabel}
 	for _, c := range []roofline.Ceiling{measured.Bandwidth, measured.Compute, sheet.Bandwidth, sheet.Compute} {
 		if c.Value > 0 {
@@ -98,7 +99,10 @@ func Roofline(fig charts.Figure, xlabel, component string, measured, sheet roofl
 }
 
 func ceiling(c roofline.Ceiling) charts.Ceiling {
-	out := charts.Ceiling{Label: c.Name, Source: c.Source, Measured: c.Measured}
+	out := charts.Ceiling{Label: strings.TrimSuffix(c.Name, " dense"), Source: "data sheet", Measured: c.Measured}
+	if c.Measured {
+		out.Source = c.Source
+	}
 	if c.Kind == roofline.Bandwidth {
 		out.BytesPerS = float64(c.Value)
 	} else {
