@@ -50,7 +50,8 @@ func load(dir string, patterns []string) ([]*types.Package, error) {
 		return nil, fmt.Errorf("no package to bind matches %s", strings.Join(patterns, " "))
 	}
 
-	deps, err := goList(dir, append([]string{"-export", "-deps", "-json=ImportPath,Export"}, paths...)...)
+	// -trimpath, as the kernel is built with it: what is compiled here is not compiled again there.
+	deps, err := goList(dir, append([]string{"-export", "-trimpath", "-deps", "-json=ImportPath,Export"}, paths...)...)
 	if err != nil {
 		return nil, err
 	}
