@@ -10,12 +10,17 @@ type TruncatedError struct {
 	File   string
 	Offset int64 // bytes of JSON read
 	Events int   // complete events read
+	GPU    int   // GPU events among them
 	Cause  string
 	Hint   string
 }
 
 func (e *TruncatedError) Error() string {
-	return fmt.Sprintf("read %s: %s after %d complete events (%d bytes of JSON); the figures cover only these; %s", e.File, e.Cause, e.Events, e.Offset, e.Hint)
+	left := "the figures cover only these"
+	if e.GPU == 0 {
+		left = "no GPU event before that"
+	}
+	return fmt.Sprintf("read %s: %s after %d complete events (%d bytes of JSON); %s; %s", e.File, e.Cause, e.Events, e.Offset, left, e.Hint)
 }
 
 // NoGPUError says that a file is a trace but holds no GPU events. The Rank beside it holds the steps.

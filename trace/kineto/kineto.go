@@ -34,6 +34,9 @@ func ReadFile(path string) (*trace.Rank, error) {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
 	defer f.Close()
+	if st, err := f.Stat(); err == nil && st.IsDir() {
+		return nil, fmt.Errorf("read %s: it is a folder; give the trace files in it", path)
+	}
 	return Read(f, path)
 }
 
@@ -236,7 +239,7 @@ func (rd *reader) truncated(err error) error {
 	case rd.s.err != nil && !errors.Is(rd.s.err, io.EOF):
 		cause = "the data is damaged (" + rd.s.err.Error() + ")"
 	}
-	e := &TruncatedError{File: rd.name, Offset: rd.s.base + int64(rd.s.end), Events: rd.b.Rank.Events, Cause: cause, Hint: hint}
+	e := &TruncatedError{File: rd.name, Offset: rd.s.base + int64(rd.s.end), Events: rd.b.Rank.Events, GPU: len(rd.b.Rank.Kernels), Cause: cause, Hint: hint}
 	if syntax != nil {
 		e.Offset = syntax.offset
 	}
