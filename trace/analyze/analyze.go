@@ -155,7 +155,7 @@ func distinct(files []*file) error {
 	seen := map[int]string{}
 	for _, f := range files {
 		if other, ok := seen[f.rank.Rank]; ok {
-			return fmt.Errorf("analyze: %s and %s are both rank %d at the same load (%s); give one file a rank, and compare two runs with rooflab compare", other, f.path, f.rank.Rank, f.out.Load())
+			return fmt.Errorf("analyze: %s and %s are both rank %d at the same load (%s); give one file a rank, and analyze two runs one after the other", other, f.path, f.rank.Rank, f.out.Load())
 		}
 		seen[f.rank.Rank] = f.path
 	}
