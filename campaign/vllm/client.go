@@ -282,21 +282,30 @@ func (c *Client) send(ctx context.Context, method, path string, body []byte, hea
 	return resp, nil
 }
 
+// explained is an error told in our words; callers still find what it was.
+type explained struct {
+	text string
+	err  error
+}
+
+func (e explained) Error() string { return e.text }
+func (e explained) Unwrap() error { return e.err }
+
 // explain turns a network error into what happened and what to do. The address is shown without its scheme.
 func (c *Client) explain(method, path string, err error) error {
 	host := strings.TrimPrefix(strings.TrimPrefix(c.base, "http://"), "https://")
 	var dns *net.DNSError
 	switch {
 	case errors.Is(err, context.Canceled):
-		return fmt.Errorf("%s %s: stopped: %w", method, path, context.Canceled)
+		return explained{method + " " + path + ": stopped", context.Canceled}
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("no server answers at %s: connection refused; start it or give another target: %w", host, syscall.ECONNREFUSED)
+		return explained{"no server answers at " + host + ": connection refused; start it or give another target", syscall.ECONNREFUSED}
 	case errors.As(err, &dns):
-		return fmt.Errorf("no server answers at %s: the name is not known here; check the target: %w", host, err)
+		return explained{"no server answers at " + host + ": the name is not known here; check the target", err}
 	case errors.Is(err, context.DeadlineExceeded), os.IsTimeout(err):
-		return fmt.Errorf("%s %s: no answer from %s in time; is the server busy or still loading?: %w", method, path, host, context.DeadlineExceeded)
+		return explained{method + " " + path + ": no answer from " + host + " in time; is the server busy or still loading?", context.DeadlineExceeded}
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("%s %s: the server at %s closed the connection in the middle; has it stopped?: %w", method, path, host, io.ErrUnexpectedEOF)
+		return explained{method + " " + path + ": the server at " + host + " closed the connection in the middle; has it stopped?", io.ErrUnexpectedEOF}
 	}
 	var u *url.Error
 	if errors.As(err, &u) {
