@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -52,17 +53,23 @@ func Verify(dir string) error {
 	if err != nil {
 		return err
 	}
-	var wrong []error
+	var wrong []string
 	for _, want := range c.Files {
 		got, err := hashFile(filepath.Join(dir, filepath.FromSlash(want.Path)))
 		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			wrong = append(wrong, want.Path+" is missing")
 		case err != nil:
-			wrong = append(wrong, err)
+			wrong = append(wrong, err.Error())
 		case got.SHA256 != want.SHA256:
-			wrong = append(wrong, fmt.Errorf("%s has changed since the manifest was written (sha256 %.12s, manifest says %.12s)", want.Path, got.SHA256, want.SHA256))
+			wrong = append(wrong, fmt.Sprintf("%s has changed (sha256 %.12s, manifest %.12s)", want.Path, got.SHA256, want.SHA256))
 		}
 	}
-	return errors.Join(wrong...)
+	if len(wrong) > 0 {
+		return fmt.Errorf("verify %s: %d of %d files are not as the manifest says:\n  %s\nget them back, or write the manifest anew with: rooflab archive %s",
+			dir, len(wrong), len(c.Files), strings.Join(wrong, "\n  "), dir)
+	}
+	return nil
 }
 
 // listRuns keeps the manifest's runs that are in the folder, in its order, and adds the others by name.

@@ -23,7 +23,7 @@ func ReadManifest(dir string) (data.Campaign, error) {
 	name := filepath.Join(dir, data.ManifestFile)
 	if err := readJSON(name, &c); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return c, fmt.Errorf("%s has no %s, so it is no campaign folder; make one with: rooflab init %s", dir, data.ManifestFile, dir)
+			return c, fmt.Errorf("%s has no %s, so it is no campaign folder; give another, or make one with: rooflab init DIR", dir, data.ManifestFile)
 		}
 		return c, err
 	}
@@ -40,6 +40,9 @@ func ReadManifest(dir string) (data.Campaign, error) {
 // another server is measured), the model's config.json, the host files and the baseline, but no runs and no results.
 // With from "" the manifest is one to fill in. A folder that has a manifest already is left as it is.
 func Init(dir, from string) error {
+	if st, err := os.Stat(dir); err == nil && !st.IsDir() {
+		return fmt.Errorf("make campaign: %s is a file; give a folder", dir)
+	}
 	if _, err := os.Stat(filepath.Join(dir, data.ManifestFile)); err == nil {
 		_, err := ReadManifest(dir)
 		return err
@@ -132,7 +135,7 @@ func readJSON(name string, v any) error {
 		return err
 	}
 	if err := json.Unmarshal(b, v); err != nil {
-		return fmt.Errorf("read %s: %w", name, err)
+		return fmt.Errorf("read %s: %w; correct or remove it", name, err)
 	}
 	return nil
 }

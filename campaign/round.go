@@ -147,7 +147,7 @@ func or(v, otherwise int) int {
 // ready checks what a round needs before it disturbs anybody.
 func (s *Session) ready(ctx context.Context) (vllm.Model, error) {
 	if s.traceDir == "" {
-		return vllm.Model{}, fmt.Errorf("the server writes traces on its own disk and does not name them: set ROOFLAB_TRACE_DIR to its torch_profiler_dir as seen from here")
+		return vllm.Model{}, fmt.Errorf("the server writes traces on its own disk and does not name them: give --trace-dir, or set ROOFLAB_TRACE_DIR, to its torch_profiler_dir as seen from here")
 	}
 	model, err := s.served(ctx)
 	if err != nil {
