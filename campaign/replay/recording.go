@@ -42,7 +42,7 @@ func readRecording(dir, run string) (*recording, error) {
 	var c data.Campaign
 	if err := readJSON(filepath.Join(dir, data.ManifestFile), &c); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("%s has no %s, so it is no archived campaign", dir, data.ManifestFile)
+			return nil, fmt.Errorf("%s has no %s, so it is no archived campaign; give the folder of one", dir, data.ManifestFile)
 		}
 		return nil, err
 	}

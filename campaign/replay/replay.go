@@ -67,7 +67,11 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	}
 	l, err := net.Listen("tcp", o.Addr)
 	if err != nil {
-		return nil, fmt.Errorf("replay: listen on %s: %w", o.Addr, err)
+		var op *net.OpError
+		if errors.As(err, &op) {
+			err = op.Err // without the address, which is said already
+		}
+		return nil, fmt.Errorf("replay: listen on %s: %w; give another address", o.Addr, err)
 	}
 	s := &Server{URL: "http://" + l.Addr().String(), TraceDir: o.TraceDir, About: rec.about, opts: o, rec: rec, engine: newEngine(rec, o.Speed)}
 	if s.TraceDir == "" {
