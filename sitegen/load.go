@@ -152,7 +152,7 @@ func (c *campaign) parse(n *notebook) {
 	if err != nil {
 		n.err = err
 		c.warnings = append(c.warnings, diag.Diagnostic{ID: "notebook_unreadable", Severity: diag.DataLoss, N: 1, Pos: diag.Pos{File: n.file},
-			Text: "the notebook cannot be read and has no page: " + strings.TrimPrefix(err.Error(), n.file+": ")})
+			Text: "the notebook cannot be read and has no page: " + strings.TrimPrefix(err.Error(), n.file+":")})
 		return
 	}
 	n.lost = slices.DeleteFunc(slices.Clone(found), func(d diag.Diagnostic) bool { return d.Severity != diag.DataLoss })

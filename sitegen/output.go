@@ -26,6 +26,9 @@ func openOutput(dir string) (*output, error) {
 		return nil, errors.New("write site: no output folder was given")
 	}
 	entries, err := os.ReadDir(dir)
+	if st, statErr := os.Stat(dir); statErr == nil && !st.IsDir() {
+		return nil, fmt.Errorf("write site: %s is a file; give a folder", dir)
+	}
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
 		return &output{dir: dir}, nil
 	}
