@@ -112,6 +112,9 @@ func readSpec(dir string) (Spec, error) {
 
 // command is the program and arguments to start, for a connection file.
 func (s Spec) command(connectionFile string) []string {
+	if abs, err := filepath.Abs(s.Dir); err == nil { // the kernel starts in another folder
+		s.Dir = abs
+	}
 	fill := strings.NewReplacer("{connection_file}", connectionFile, "{resource_dir}", s.Dir)
 	argv := make([]string, len(s.Argv))
 	for i, arg := range s.Argv {

@@ -6,10 +6,25 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/rooflab/rooflab/notebooks/nbformat"
 )
+
+// GoParameters names the variables that the parameters cell of a Go notebook declares, sorted; none without such a cell.
+func GoParameters(nb *nbformat.Notebook) ([]string, error) {
+	for i := range nb.Cells {
+		if c := &nb.Cells[i]; c.Type == nbformat.Code && c.HasTag(tagParameters) {
+			types, err := goVariables(c.Source)
+			if err != nil {
+				return nil, fmt.Errorf("read the parameters cell: %w", err)
+			}
+			return sortedKeys(types), nil
+		}
+	}
+	return nil, nil
+}
 
 // goAssigner returns how to write values for the variables that a Go parameters cell declares. Without a parameters
 // cell the injected cell declares the variables itself.
@@ -27,12 +42,7 @@ func goAssigner(declared string, hasCell bool) (func(Param) (string, error), err
 	return func(p Param) (string, error) {
 		kind, ok := types[p.Name]
 		if !ok {
-			names := make([]string, 0, len(types))
-			for name := range types {
-				names = append(names, name)
-			}
-			slices.Sort(names)
-			return "", fmt.Errorf("parameter %s: the parameters cell does not declare it; it declares %s", p.Name, strings.Join(names, ", "))
+			return "", fmt.Errorf("parameter %s: the parameters cell does not declare it; it declares %s", p.Name, strings.Join(sortedKeys(types), ", "))
 		}
 		lit, err := goLiteral(p, kind)
 		return p.Name + " = " + lit, err

@@ -70,7 +70,7 @@ func Run(ctx context.Context, o Options) (*nbformat.Notebook, error) {
 		name = nb.Kernel()
 	}
 	if name == "" {
-		return nil, fmt.Errorf("%s names no kernel in its metadata; say which one to use", o.Notebook)
+		return nil, fmt.Errorf("%s names no kernel in its metadata; say which one to use with --kernel", o.Notebook)
 	}
 	spec, err := FindKernel(name, o.kernelDirs()...)
 	if err != nil {
