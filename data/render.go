@@ -53,7 +53,7 @@ func (t Table) Text() string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// HTML returns the table as escaped HTML without style or script.
+// HTML returns the table as escaped HTML without script.
 func (t Table) HTML() string {
 	var b strings.Builder
 	b.WriteString("<table>")
@@ -90,11 +90,12 @@ func (t Table) HTML() string {
 	return b.String()
 }
 
+// align sets the side in a style: JupyterLab's own rules for cells win over the attribute.
 func align(c Column) string {
 	if c.Numeric {
-		return ` align="right"`
+		return ` style="text-align:right"`
 	}
-	return ` align="left"`
+	return ` style="text-align:left"`
 }
 
 // CSV returns the table with one header row; a unit is added to its head.
