@@ -15,8 +15,10 @@ func newKernel() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "kernel",
 		Short: "Install and check the Go kernel for Jupyter",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Example: `  rooflab kernel install
+  rooflab kernel doctor`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newKernelInstall(), newKernelDoctor(), newKernelList())
 	return cmd

@@ -19,8 +19,10 @@ func newNB() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "nb",
 		Short: "Run, strip and compare notebooks",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Example: `  rooflab nb run analysis.ipynb
+  rooflab nb diff before.ipynb after.ipynb`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newNBRun(), newNBStrip(), newNBDiff())
 	return cmd

@@ -20,12 +20,18 @@ Completions stream with the recorded gaps between tokens, /metrics goes on from 
 virtual clock in an SSE comment; every answer has the header Rooflab-Replay, and GET /rooflab/replay says what
 was recorded. A load that was not recorded is answered with the nearest one, named in the header Rooflab-Nearest.`,
 		Example: `  rooflab replay data/campaigns/h200x2-kimi-k2.5-int4 --addr 127.0.0.1:8000 --trace-dir /tmp/prof
-  ROOFLAB_TARGET=http://127.0.0.1:8000 ROOFLAB_TRACE_DIR=/tmp/prof rooflab run --campaign my-campaign`,
+  rooflab run --campaign my-campaign --target http://127.0.0.1:8000 --trace-dir /tmp/prof`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Dir = args[0]
 			if o.TraceDir == "" && !o.NoProfiler {
 				return usagef("--trace-dir is missing: where /stop_profile leaves the traces (or give --no-profiler)")
+			}
+			if o.Speed != 0 && o.Speed != 1 {
+				return usagef("--speed %d: 0 is as fast as possible, 1 as recorded", o.Speed)
+			}
+			if o.SecondStart != "ignore" && o.SecondStart != "409" {
+				return usagef("--second-start %s: give ignore or 409", o.SecondStart)
 			}
 			s, err := replay.Start(cmd.Context(), o)
 			if err != nil {

@@ -61,10 +61,10 @@ func Run(stdin io.Reader, stdout, stderr io.Writer, args []string) error {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil && !errors.Is(err, errThreshold) {
 		if isCobraUsage(err) {
-			err = usageError{err}
+			err = usageError{fmt.Errorf("%w; %s", err, callOf(cmd, err))}
 		}
 		fmt.Fprintf(stderr, "rooflab: %v\n", err)
 	}
@@ -82,6 +82,14 @@ func isCobraUsage(err error) bool {
 	return false
 }
 
+// callOf says how the command is called, or where that is said.
+func callOf(cmd *cobra.Command, err error) string {
+	if strings.Contains(err.Error(), " arg(s), ") {
+		return "the call is: " + strings.TrimSuffix(cmd.UseLine(), " [flags]")
+	}
+	return "see " + cmd.CommandPath() + " --help"
+}
+
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "rooflab",
@@ -90,6 +98,9 @@ func newRoot() *cobra.Command {
 
 Go notebooks run the phases of a campaign cell by cell: preflight, a macro profile over HTTP,
 micro-benchmarks against the roofline, nsys. The executed notebooks become a static site.`,
+		Example: `  rooflab analyze c64_rank0.pt.trace.json.gz
+  rooflab run --campaign demo --target replay:data/campaigns/h200x2-kimi-k2.5-int4
+  rooflab site build demo --output site`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -55,12 +56,14 @@ and rounds that were measured are not measured again.`,
 			for _, s := range params {
 				p, err := nbclient.ParseParam(s)
 				if err != nil {
-					return usagef("-p %s: %v", s, err)
+					return usagef("-p: %v", err)
 				}
 				o.Params = append(o.Params, p)
 			}
-			if err := phases.CheckParams(o.Params); err != nil {
-				return usagef("%v", err)
+			if err := o.CheckParams(); errors.As(err, new(*phases.ParamError)) {
+				return usageError{err}
+			} else if err != nil {
+				return err
 			}
 			p := newProgress(cmd.ErrOrStderr())
 			o.Begin, o.Cell, o.Warn, o.Lost = p.begin, p.cell, p.warn, p.lost

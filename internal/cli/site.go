@@ -14,8 +14,10 @@ func newSite() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "site",
 		Short: "Publish a campaign as a static site that opens from a folder",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Example: `  rooflab site build data/campaigns/kimi-k2.5-h200 -o site
+  rooflab site check site`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newSiteBuild(), newSiteServe(), newSiteCheck())
 	return cmd

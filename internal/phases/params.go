@@ -1,8 +1,11 @@
 package phases
 
 import (
+	"errors"
 	"fmt"
-	"regexp"
+	"io/fs"
+	"os"
+	"slices"
 	"strings"
 
 	"github.com/rooflab/rooflab/notebooks"
@@ -10,66 +13,81 @@ import (
 	"github.com/rooflab/rooflab/notebooks/nbformat"
 )
 
-var declaration = regexp.MustCompile(`(?m)^\s*(?:var\s+)?([\pL_][\pL\d_]*)\s*(?::?=|\s\S+\s*=)`)
+// ParamError means that no notebook of the run declares a parameter: it would be ignored in silence.
+type ParamError struct {
+	Unknown []string
+	Known   []string // sorted
+}
+
+func (e *ParamError) Error() string {
+	return fmt.Sprintf("no notebook of these phases has a parameter %s; there are %s", strings.Join(e.Unknown, ", "), strings.Join(e.Known, ", "))
+}
+
+// CheckParams returns a *ParamError when a parameter is meant for none of the phases to run.
+func (o Options) CheckParams() error {
+	if len(o.Params) == 0 {
+		return nil
+	}
+	todo, err := o.phases()
+	if err != nil {
+		return err
+	}
+	e := &ParamError{}
+	for _, p := range todo {
+		names, err := parameterNames(o.Dir, p)
+		if err != nil {
+			return err
+		}
+		e.Known = append(e.Known, names...)
+	}
+	slices.Sort(e.Known)
+	e.Known = slices.Compact(e.Known)
+	for _, v := range o.Params {
+		if !slices.Contains(e.Known, v.Name) {
+			e.Unknown = append(e.Unknown, v.Name)
+		}
+	}
+	if e.Unknown == nil {
+		return nil
+	}
+	return e
+}
 
 // declared picks the parameters that a notebook's parameters cell declares; the others are meant for other notebooks.
-func declared(p notebooks.Phase, params []nbclient.Param) ([]nbclient.Param, error) {
-	names, err := parameterNames(p)
+func declared(dir string, p notebooks.Phase, params []nbclient.Param) ([]nbclient.Param, error) {
+	if len(params) == 0 {
+		return nil, nil
+	}
+	names, err := parameterNames(dir, p)
 	if err != nil {
 		return nil, err
 	}
 	var out []nbclient.Param
 	for _, v := range params {
-		if names[v.Name] {
+		if slices.Contains(names, v.Name) {
 			out = append(out, v)
 		}
 	}
 	return out, nil
 }
 
-// CheckParams refuses a parameter that no notebook declares: it would be ignored in silence.
-func CheckParams(params []nbclient.Param) error {
-	known := map[string]bool{}
-	var list []string
-	for _, p := range notebooks.Phases() {
-		names, err := parameterNames(p)
-		if err != nil {
-			return err
-		}
-		for n := range names {
-			known[n] = true
-		}
+// parameterNames reads the campaign's own notebook, which may have been edited, else the built-in one.
+func parameterNames(dir string, p notebooks.Phase) ([]string, error) {
+	name := notebookPath(dir, p)
+	b, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		b, err = notebooks.Read(p.Notebook)
 	}
-	for _, v := range params {
-		if !known[v.Name] {
-			list = append(list, v.Name)
-		}
-	}
-	if len(list) > 0 {
-		return fmt.Errorf("no notebook has a parameter %s", strings.Join(list, ", "))
-	}
-	return nil
-}
-
-func parameterNames(p notebooks.Phase) (map[string]bool, error) {
-	b, err := notebooks.Read(p.Notebook)
 	if err != nil {
 		return nil, err
 	}
-	nb, _, err := nbformat.Parse(p.Notebook, b)
+	nb, _, err := nbformat.Parse(name, b)
 	if err != nil {
 		return nil, err
 	}
-	names := map[string]bool{}
-	for _, c := range nb.Cells {
-		for _, tag := range c.Tags() {
-			if tag != "parameters" {
-				continue
-			}
-			for _, m := range declaration.FindAllStringSubmatch(c.Source, -1) {
-				names[m[1]] = true
-			}
-		}
+	names, err := nbclient.GoParameters(nb)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return names, nil
 }

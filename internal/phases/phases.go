@@ -69,7 +69,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer srv.close()
-	if err := prepare(dir, o.from(), todo); err != nil {
+	if err := prepare(o.Dir, o.from(), todo); err != nil {
 		return err
 	}
 	for _, p := range todo {
@@ -79,6 +79,9 @@ func Run(ctx context.Context, o Options) error {
 		if err := o.run(ctx, dir, srv, p); err != nil {
 			return &Error{Phase: p, Dir: o.Dir, Err: err}
 		}
+	}
+	if _, err := campaign.Archive(dir, ""); err != nil {
+		return fmt.Errorf("the notebooks ran, but their files could not be listed with hashes in the manifest: %w", err)
 	}
 	return nil
 }
@@ -121,13 +124,19 @@ func (o Options) open(ctx context.Context) (server, error) {
 		if o.Target == "" {
 			return server{}, errors.New("no target: give --target http://host:port, or --target replay:DIR for an archived campaign")
 		}
-		return server{url: o.Target, traceDir: o.TraceDir}, nil
+		s := server{url: o.Target}
+		if o.TraceDir == "" {
+			return s, nil
+		}
+		var err error
+		s.traceDir, err = filepath.Abs(o.TraceDir) // the kernel works in another folder
+		return s, err
 	}
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return server{}, err
 	}
-	r, err := replay.Start(ctx, replay.Options{Dir: abs})
+	r, err := replay.Start(ctx, replay.Options{Dir: dir})
 	if err != nil {
 		return server{}, err
 	}
@@ -183,12 +192,13 @@ func notebookPath(dir string, p notebooks.Phase) string {
 	return filepath.Join(dir, "notebooks", p.Notebook+".ipynb")
 }
 
+// run runs one notebook. dir is the campaign's folder, absolute: the kernel works in another one.
 func (o Options) run(ctx context.Context, dir string, srv server, p notebooks.Phase) error {
-	name := notebookPath(dir, p)
+	name := notebookPath(o.Dir, p)
 	opts := nbclient.Options{Notebook: name, Out: name, Kernel: o.Kernel, KernelDir: o.KernelDir, Env: srv.env(dir),
 		Timeout: o.Timeout, Resume: o.Resume}
 	var err error
-	if opts.Params, err = declared(p, o.Params); err != nil {
+	if opts.Params, err = declared(o.Dir, p, o.Params); err != nil {
 		return err
 	}
 	if o.Cell != nil {
