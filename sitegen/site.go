@@ -233,14 +233,6 @@ func (at place) own() from {
 	return from{at.book.name + " " + at.cell.label(), at.book.page + "#" + at.cell.anchor}
 }
 
-// ref links to the cell that a record names; without a name it is the cell that showed it.
-func (s *site) ref(r data.Ref, at place) from {
-	if r == (data.Ref{}) {
-		return at.own()
-	}
-	return s.named(r, at)
-}
-
 // named links to the cell that a record names, and to nothing when it names none.
 func (s *site) named(r data.Ref, at place) from {
 	if r == (data.Ref{}) {

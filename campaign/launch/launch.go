@@ -111,10 +111,6 @@ func (r *reader) note(id, file, format string, args ...any) {
 	r.diags = append(r.diags, diag.Diagnostic{ID: id, Severity: diag.Info, N: 1, Pos: diag.Pos{File: file}, Text: fmt.Sprintf(format, args...)})
 }
 
-func (r *reader) warn(id, hint, format string, args ...any) {
-	r.diags = append(r.diags, diag.Diagnostic{ID: id, Severity: diag.Warning, N: 1, Text: fmt.Sprintf(format, args...), Hint: hint})
-}
-
 // finish turns what was found into the result, or says that nothing was.
 func (r *reader) finish(name, form string, err error) (Server, error) {
 	if err != nil {

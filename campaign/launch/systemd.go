@@ -407,7 +407,7 @@ func (r *reader) quadlet(name string, raw []byte) error {
 	}
 	for _, line := range last(entries, "Container", "Exec") {
 		if c.args, err = unitWords(sp.expand(line)); err != nil {
-			return fmt.Errorf("Exec: %w", err)
+			return fmt.Errorf("read Exec: %w", err)
 		}
 	}
 	return r.container(c)

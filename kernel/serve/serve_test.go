@@ -20,7 +20,6 @@ import (
 type words struct {
 	server *Server
 	stop   chan struct{}
-	block  chan struct{}
 }
 
 func (w *words) Info() Info { return Info{Name: "words", Version: "1", LanguageVersion: "1.26"} }
