@@ -273,4 +273,3 @@ func diffNotebooks(t *testing.T, name string, want, got []byte, how string) {
 		t.Errorf("%s, cell %s: %s differ from the archive:\n%.1500s\nif that is right: %s", name, d.ID, d.What, strings.Join(d.Lines, "\n"), how)
 	}
 }
-
