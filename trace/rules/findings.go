@@ -42,6 +42,11 @@ func StillTheGEMMs(ws []Window, ref data.Ref) data.Finding {
 		return f
 	}
 	first, last := ws[0], ws[len(ws)-1]
+	if len(ws) == 1 {
+		f.Text = fmt.Sprintf("All GEMMs together, experts included, take %s of the summed GPU time; the collectives take %s.",
+			percent(first.Share(gemms...)), percent(first.Share(collectives...)))
+		return f
+	}
 	f.Text = fmt.Sprintf("All GEMMs together, experts included, go from %s of the summed GPU time at %s to %s at %s; the collectives from %s to %s.",
 		percent(first.Share(gemms...)), first.Label(), percent(last.Share(gemms...)), last.Label(),
 		percent(first.Share(collectives...)), percent(last.Share(collectives...)))
@@ -105,10 +110,14 @@ func against(ws []Window, parts []string, low, high float64) string {
 			}
 		}
 	}
-	switch len(ws) {
-	case below:
+	switch {
+	case len(ws) == 0:
+		return "Nothing was measured."
+	case below == 0 && above == 0:
+		return "Met at every load." + calls
+	case below == len(ws):
 		return "Below that at every load." + calls
-	case above:
+	case above == len(ws):
 		return "Above that at every load." + calls
 	}
 	return fmt.Sprintf("Below that at %d, above it at %d of %d loads.", below, above, len(ws)) + calls
@@ -149,7 +158,11 @@ func Setting(id, claim, alternative string, ws []Window, alts []Alternative, ref
 	default:
 		f.Verdict = data.Confirmed
 	}
-	f.Text = "Time of a call against " + alternative + ", at the message size of each load, measured alone."
+	if measured == 0 {
+		f.Text = "No micro-benchmark of it was recorded."
+	} else {
+		f.Text = "Time of a call against " + alternative + ", at the message size of each load, measured alone."
+	}
 	f.Values = values(ws, func(i int, _ Window) string {
 		a := of(alts, i)
 		if a.OtherNs == 0 || a.ServedNs == 0 {
@@ -211,27 +224,17 @@ func roofAt(pts []RoofPoint, i int) RoofPoint {
 // RanksWait judges the belief that a collective is slow because one rank waits for another.
 // It needs the traces of two ranks; waiting that takes more than a fifth of the collective confirms it.
 func RanksWait(ws []Window, ref data.Ref) data.Finding {
-	f := data.Finding{ID: "waiting", Claim: "All-reduce is one rank waiting for the other.", Ref: ref}
-	known, late := 0, 0
-	_, at := where(ws, func(_ int, w Window) bool {
-		if len(w.WaitNs) == 0 {
-			return false
-		}
-		known++
-		if w.waited()*5 > w.Sum("allreduce") {
-			late++
-		}
-		return true
-	})
+	f := data.Finding{ID: "waiting", Claim: "All-reduce is one rank waiting for another.", Ref: ref}
+	known, seen := where(ws, func(_ int, w Window) bool { return len(w.WaitNs) > 0 })
+	late, at := where(ws, func(_ int, w Window) bool { return len(w.WaitNs) > 0 && w.waited()*5 > w.Sum("allreduce") })
+	const text = "Where several ranks were traced, this is how much of all-reduce time is waiting for the last one"
 	switch {
 	case known == 0:
-		f.Verdict, f.Text = data.Open, "It takes the traces of two ranks, and one was kept."
+		f.Verdict, f.Text = data.Open, "It takes the traces of two ranks that ran all-reduces at the same time."
 	case late > 0:
-		f.Verdict, f.Where = data.Confirmed, at
-		f.Text = "With both ranks traced, this is how much of all-reduce time is waiting for the last rank."
+		f.Verdict, f.Where, f.Text = data.Confirmed, at, text+"."
 	default:
-		f.Verdict, f.Where = data.Rejected, at
-		f.Text = "With both ranks traced, this is how much of all-reduce time is waiting for the last rank; the rest is transfer."
+		f.Verdict, f.Where, f.Text = data.Rejected, seen, text+"; the rest is transfer."
 	}
 	if known > 0 && known < len(ws) {
 		f.Text += " Open where the trace of one rank was kept."
@@ -245,10 +248,5 @@ func RanksWait(ws []Window, ref data.Ref) data.Finding {
 	return f
 }
 
-// waited is the waiting of the window's own rank.
-func (w Window) waited() int64 {
-	if w.Rank < len(w.WaitNs) {
-		return w.WaitNs[w.Rank]
-	}
-	return w.WaitNs[0]
-}
+// waited is the waiting of the window's own rank, the first of the report.
+func (w Window) waited() int64 { return w.WaitNs[0] }

@@ -24,16 +24,29 @@ func subject(row data.BottleneckRow) string {
 	return row.Label
 }
 
+func subjectOf(component string) string {
+	return subject(data.BottleneckRow{Label: data.ComponentLabel(component), Components: []string{component}})
+}
+
+// plural says whether a subject takes a plural verb: "the expert GEMMs", "casts and copies".
+func plural(subject string) bool { return strings.HasSuffix(subject, "s") }
+
 // Headline says what dominates at the highest load, by how much, and where the leader changes on the way there.
 func Headline(b data.Bottlenecks) string {
 	last := len(b.Loads) - 1
-	if last < 0 || len(b.Rows) < 2 {
+	if last < 0 || len(b.Rows) == 0 {
 		return "Nothing was measured yet"
 	}
 	first, second := leaders(b, last)
 	share := func(row, load int) string { return units.Percent(b.Rows[row].Ns[load], b.Loads[load].SummedNs, 1) }
-	s := fmt.Sprintf("At %s %s takes %s of GPU time, %s %s (%s)", streams(b.Loads[last].Streams), subject(b.Rows[first]),
-		percent(share(first, last)), times(b.Rows[first].Ns[last], b.Rows[second].Ns[last]), subject(b.Rows[second]), percent(share(second, last)))
+	takes, leads := "takes", "it leads"
+	if plural(subject(b.Rows[first])) {
+		takes, leads = "take", "they lead"
+	}
+	s := fmt.Sprintf("At %s %s %s %s of GPU time", streams(b.Loads[last].Streams), subject(b.Rows[first]), takes, percent(share(first, last)))
+	if second >= 0 && b.Rows[second].Ns[last] > 0 {
+		s += fmt.Sprintf(", %s %s (%s)", times(b.Rows[first].Ns[last], b.Rows[second].Ns[last]), subject(b.Rows[second]), percent(share(second, last)))
+	}
 	for i := last - 1; i >= 0; i-- {
 		was, _ := leaders(b, i)
 		if was != first {
@@ -41,7 +54,7 @@ func Headline(b data.Bottlenecks) string {
 		}
 	}
 	if last > 0 {
-		s += "; it leads at every load measured"
+		s += "; " + leads + " at every load measured"
 	}
 	return s
 }
@@ -69,9 +82,6 @@ func streams(n int) string {
 
 // times puts a ratio into words: "twice", "1.4 times", "as much as".
 func times(a, b int64) string {
-	if b == 0 {
-		return "all of it ahead of"
-	}
 	switch tenths := (20*a + b) / (2 * b); {
 	case tenths <= 10:
 		return "as much as"

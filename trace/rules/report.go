@@ -2,8 +2,10 @@ package rules
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/rooflab/rooflab/data"
+	"github.com/rooflab/rooflab/trace"
 	"github.com/rooflab/rooflab/trace/breakdown"
 )
 
@@ -14,16 +16,22 @@ func NewWindow(streams int, report *breakdown.Report, ref data.Ref) (Window, err
 		return Window{}, errors.New("a window needs the analysis of at least one rank")
 	}
 	r := report.Ranks[0]
+	if r.StepCount() == 0 {
+		return Window{}, fmt.Errorf("%s holds no step with tokens, so nothing can be said a step: profile again while all streams decode", r.File)
+	}
 	w := Window{Streams: streams, Rank: r.Rank, Ranks: len(report.Ranks), WorldSize: r.WorldSize, Steps: r.StepCount(),
 		SpanNs: r.SpanNs, BusyNs: r.BusyNs, SummedNs: r.SummedNs, OverlapNs: r.OverlapNs, IdleNs: r.IdleNs,
 		Components: components(r.Components), KernelLaunches: r.Launches.Kernels, GraphLaunches: r.Launches.Graphs, Ref: ref}
 	for _, s := range r.StepTable {
+		if s.Kind == trace.Idle || s.Partial { // its time and shares say nothing about a step
+			continue
+		}
 		w.PerStep = append(w.PerStep, StepCost{SpanNs: s.SpanNs, SummedNs: s.SummedNs, Components: components(s.Components)})
 	}
 	for _, k := range r.Kernels {
 		w.Kernels = append(w.Kernels, Kernel{Name: k.Name, Component: k.Component, N: k.N, Ns: k.Ns})
 	}
-	if c := report.Collectives; c != nil {
+	if c := report.Collectives; c != nil && c.Matched > 0 {
 		w.WaitNs, w.TransferNs = c.WaitNs, c.TransferNs
 	}
 	for _, o := range report.Ranks[1:] {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/rooflab/rooflab/data"
+	"github.com/rooflab/rooflab/trace"
+	"github.com/rooflab/rooflab/trace/breakdown"
 )
 
 // windows are the totals of the recorded H200 campaign at C = 1, 64 and 256, made by another program.
@@ -87,6 +89,8 @@ func TestBeliefsAreJudgedByTheNumbers(t *testing.T) {
 		{MemoryBound("m", "c", ws, []RoofPoint{{3.5, 25.2}, {6.4, 62.4}, {18, 56.6}}, 177, data.Ref{}), "✓ Confirmed", "25 %, 62 %, 57 %"},
 		{RanksWait(ws, data.Ref{}), "✕ Rejected at C = 64", "open, 1.1 %, open"},
 		{RanksWait(ws[:1], data.Ref{}), "○ Open", "open"},
+		{RanksWait([]Window{waiting(10), waiting(30), {}}, data.Ref{}), "✓ Confirmed at C = 30", "10.0 %, 30.0 %, open"},
+		{LikeBaseline(base, data.BaselineShare{Component: "allreduce", Label: "x", LowPct: 10, HighPct: 60}, ws, data.Ref{}), "✓ Confirmed", "19.3 %, 35.0 %, 56.3 %"},
 	} {
 		var vals []string
 		for _, v := range c.f.Values {
@@ -98,6 +102,50 @@ func TestBeliefsAreJudgedByTheNumbers(t *testing.T) {
 		if c.f.Text == "" || c.f.Claim == "" {
 			t.Errorf("%s: no text", c.f.ID)
 		}
+	}
+}
+
+// waiting is a window of a rank that waited for pct percent of its all-reduces, ahead of a rank that hardly waited.
+func waiting(pct int64) Window {
+	return Window{Streams: int(pct), Rank: 1, Ranks: 2, WaitNs: []int64{pct, 1}, SummedNs: 200, Components: []Component{{Name: "allreduce", N: 1, Ns: 100}}}
+}
+
+func TestSentencesFitOddCampaigns(t *testing.T) {
+	ws := windows(t)
+	alone := Window{Streams: 8, Steps: 2, SpanNs: 20, BusyNs: 20, SummedNs: 20, Components: []Component{{Name: "moe.experts", N: 2, Ns: 20}}}
+	for _, c := range []struct{ got, want string }{
+		{Headline(Bottlenecks([]Window{alone})), "At 8 streams the expert GEMMs take 100.0 % of GPU time"},
+		{Headline(Bottlenecks([]Window{alone, alone})), "At 8 streams the expert GEMMs take 100.0 % of GPU time; they lead at every load measured"},
+		{StillTheGEMMs(ws[2:], data.Ref{}).Text, "All GEMMs together, experts included, take 31.7 % of the summed GPU time; the collectives take 58.0 %."},
+		{GrowthTitle([]Window{{Streams: 1}, alone}), "From 1 to 8 streams the step grows by <0.1 ms, and 100 % of that is the expert GEMMs"},
+		{SharesTitle(ws[1:2], "allreduce", "moe.experts"), "At 64 streams more time goes to the expert GEMMs than to all-reduce"},
+		{RoofTitle("The expert GEMMs", nil, 177), "The expert GEMMs under the roof"},
+		{LayerTitle([]breakdown.Slice{{DurNs: 5000, Component: "mlp.dense"}}), "One layer takes 5 µs"},
+		{LikeBaseline(data.Baseline{}, data.BaselineShare{Component: "allreduce", LowPct: 10, HighPct: 60}, ws, data.Ref{}).Text, "Met at every load. 123 calls a step."},
+	} {
+		if got := strings.ReplaceAll(c.got, "\u00a0", " "); got != c.want {
+			t.Errorf("got  %s\nwant %s", got, c.want)
+		}
+	}
+}
+
+func TestStepsThatAreNotWholeAreLeftOutOfRanges(t *testing.T) {
+	w := Window{PerStep: []StepCost{{SpanNs: 9}, {SpanNs: 9, SummedNs: 100, Components: []Component{{Name: "a", Ns: 40}}}, {SpanNs: 9, SummedNs: 100, Components: []Component{{Name: "a", Ns: 50}}}}}
+	if low, high := w.StepShares("a"); low != 40 || high != 50 {
+		t.Errorf("a step without GPU work makes the range %v to %v", low, high)
+	}
+	rank := breakdown.Rank{File: "x.json", Steps: []breakdown.StepGroup{{Kind: trace.Decode, N: 3}}, StepTable: []breakdown.Step{
+		{Kind: trace.Decode, SpanNs: 10}, {Kind: trace.Idle, SpanNs: 1}, {Kind: trace.Decode, SpanNs: 2, Partial: true}, {Kind: trace.Decode, SpanNs: 11}, {Kind: trace.Decode, SpanNs: 3}}}
+	w, err := NewWindow(1, &breakdown.Report{Ranks: []breakdown.Rank{rank}, Collectives: &breakdown.Collectives{WaitNs: []int64{0, 0}}}, data.Ref{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if low, high := w.StepRange(); low != 10 || high != 11 || w.WaitNs != nil {
+		t.Errorf("steps from %d to %d, waiting %v", low, high, w.WaitNs)
+	}
+	rank.Steps = nil
+	if _, err := NewWindow(1, &breakdown.Report{Ranks: []breakdown.Rank{rank}}, data.Ref{}); err == nil || !strings.Contains(err.Error(), "x.json holds no step") {
+		t.Errorf("a trace without steps: %v", err)
 	}
 }
 

@@ -3,9 +3,7 @@ package rules
 import (
 	"fmt"
 	"sort"
-	"strings"
 
-	"github.com/rooflab/rooflab/data"
 	"github.com/rooflab/rooflab/internal/units"
 	"github.com/rooflab/rooflab/trace/breakdown"
 )
@@ -23,7 +21,7 @@ func GrowthTitle(ws []Window) string {
 	rows := Bottlenecks([]Window{a, b})
 	top, most := "", int64(0)
 	for _, r := range rows.Rows {
-		if d := r.Ns[1]/int64(b.Steps) - r.Ns[0]/int64(a.Steps); d > most {
+		if d := b.PerStepNs(r.Components...) - a.PerStepNs(r.Components...); d > most {
 			top, most = subject(r), d
 		}
 	}
@@ -34,22 +32,21 @@ func GrowthTitle(ws []Window) string {
 	return s
 }
 
-// SharesTitle heads the figure of two components over loads: whether and where the larger one changes.
+// SharesTitle heads the figure of two components over loads: which is larger at the last load, and whether that changed just before.
 func SharesTitle(ws []Window, a, b string) string {
-	for i := 1; i < len(ws); i++ {
-		if (ws[i-1].Sum(a)*ws[i].SummedNs > 0) && (ws[i-1].Sum(a) > ws[i-1].Sum(b)) != (ws[i].Sum(a) > ws[i].Sum(b)) && i == len(ws)-1 {
-			return fmt.Sprintf("Which of the two is larger changes between %d and %d streams", ws[i-1].Streams, ws[i].Streams)
-		}
-	}
-	if len(ws) == 0 {
+	n := len(ws)
+	if n == 0 {
 		return "Nothing was measured"
 	}
-	last := ws[len(ws)-1]
+	last := ws[n-1]
+	if n > 1 && (ws[n-2].Sum(a) > ws[n-2].Sum(b)) != (last.Sum(a) > last.Sum(b)) {
+		return fmt.Sprintf("Which of the two is larger changes between %d and %d streams", ws[n-2].Streams, last.Streams)
+	}
 	first, second := a, b
 	if last.Sum(b) > last.Sum(a) {
 		first, second = b, a
 	}
-	return fmt.Sprintf("%s takes more than %s at the highest load", data.ComponentLabel(first), strings.ToLower(data.ComponentLabel(second)))
+	return fmt.Sprintf("At %s more time goes to %s than to %s", streams(last.Streams), subjectOf(first), subjectOf(second))
 }
 
 // SettingTitle heads the figure of a call over message size: what the served setting costs against the alternative.
@@ -77,8 +74,11 @@ func SettingTitle(served, alternative string, ws []Window, alts []Alternative) s
 
 // RoofTitle heads a roofline: on which side of the ridge the points lie and how near the best one comes.
 func RoofTitle(what string, pts []RoofPoint, ridge float64) string {
-	right, best := 0, 0.0
+	measured, right, best := 0, 0, 0.0
 	for _, p := range pts {
+		if p.Intensity > 0 {
+			measured++
+		}
 		if p.Intensity > ridge {
 			right++
 		}
@@ -86,10 +86,12 @@ func RoofTitle(what string, pts []RoofPoint, ridge float64) string {
 	}
 	side := "limited by memory at every size"
 	switch {
-	case right == len(pts):
+	case measured == 0:
+		return what + " under the roof"
+	case right == measured:
 		side = "limited by compute at every size"
 	case right > 0:
-		side = fmt.Sprintf("limited by compute at %d of %d sizes", right, len(pts))
+		side = fmt.Sprintf("limited by compute at %d of %d sizes", right, measured)
 	}
 	return fmt.Sprintf("%s are %s, and reach %s of their roof at best", what, side, percent(units.Float(best, 0)))
 }
@@ -158,6 +160,9 @@ func LayerTitle(slices []breakdown.Slice) string {
 		if n[c] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n[c], map[string]string{"allreduce": "all-reduces", "moe.experts": "expert GEMMs"}[c]))
 		}
+	}
+	if len(parts) == 0 {
+		return fmt.Sprintf("One layer takes %s µs", units.Us(end, 0))
 	}
 	return fmt.Sprintf("One layer: %s take %s of its %s µs", list(parts), percent(units.Percent(big, end, 0)), units.Us(end, 0))
 }

@@ -46,7 +46,7 @@ type Component struct {
 	OverlapNs int64  `json:"overlap_ns,omitempty"`
 }
 
-// StepCost is one step of the window. Its span reaches to the start of the next step.
+// StepCost is one complete step of the window. Its span reaches to the start of the next step.
 type StepCost struct {
 	SpanNs     int64       `json:"span_ns"`
 	SummedNs   int64       `json:"summed_ns"`
@@ -105,17 +105,17 @@ func (w Window) SharePct(components ...string) float64 {
 
 // StepShares returns the lowest and the highest share of the named components among the steps, in percent.
 func (w Window) StepShares(components ...string) (low, high float64) {
-	for i, s := range w.PerStep {
+	known := false
+	for _, s := range w.PerStep {
 		if s.SummedNs == 0 {
 			continue
 		}
 		v := 100 * float64(sumOf(s.Components, components)) / float64(s.SummedNs)
-		if i == 0 || v < low {
+		if !known || v < low {
 			low = v
 		}
-		if i == 0 || v > high {
-			high = v
-		}
+		high = max(high, v)
+		known = true
 	}
 	return low, high
 }
