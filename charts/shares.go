@@ -48,8 +48,8 @@ func (l ShareLine) Name() string {
 
 // Chart checks the numbers and makes the figure.
 func (s Shares) Chart() (Chart, error) {
-	if len(s.Loads) < 2 || len(s.Lines) == 0 || s.Base == "" {
-		return Chart{}, fmt.Errorf("shares: two loads, one line and the base of the percentages are needed")
+	if len(s.Loads) == 0 || len(s.Lines) == 0 || s.Base == "" {
+		return Chart{}, fmt.Errorf("shares: a load, a line and the base of the percentages are needed")
 	}
 	t := data.Table{Columns: []data.Column{{Head: "Component"}, {Head: "Load"}, {Head: "Share", Unit: "%", Numeric: true},
 		{Head: "Lowest step", Unit: "%", Numeric: true}, {Head: "Highest step", Unit: "%", Numeric: true}}}

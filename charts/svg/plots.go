@@ -35,7 +35,7 @@ func shares(c *canvas, s charts.Shares) float64 {
 	}
 	inset := min(34, (f.right-f.left)/float64(2*len(s.Loads)))
 	x := func(i int) float64 {
-		return f.left + inset + (f.right-f.left-2*inset)*float64(i)/float64(len(s.Loads)-1)
+		return f.left + inset + (f.right-f.left-2*inset)*float64(i)/float64(max(len(s.Loads)-1, 1))
 	}
 	c.text(0, 13, "% of "+s.Base, "tm", start)
 	for i, v := range marks {

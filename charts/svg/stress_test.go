@@ -1,6 +1,7 @@
 package svg_test
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -43,6 +44,7 @@ func unusual(t *testing.T) []charts.Chart {
 	for _, m := range []interface{ Chart() (charts.Chart, error) }{
 		charts.Shares{Figure: f("shares-four-lines"), Base: "GPU time", Loads: five, Lines: []charts.ShareLine{
 			line("allreduce", 193, 250, 350, 460, 563), line("moe.experts", 155, 400, 455, 350, 275), line("attention.core", 100, 90, 80, 70, 64), line("norm", 60, 55, 50, 45, 41)}},
+		charts.Shares{Figure: f("shares-of-one-load"), Base: "GPU time", XLabel: "C", Loads: []string{"C = 64"}, Lines: []charts.ShareLine{line("allreduce", 350), line("moe.experts", 455)}},
 		charts.Shares{Figure: f("shares-of-zero"), Base: "GPU time", Loads: []string{"C = 1", "C = 64"}, Lines: []charts.ShareLine{line("cast_copy", 0, 0)}},
 		charts.Breakdown{Figure: f("bars-short-last"), Bars: []charts.BreakdownBar{
 			{Label: "eager", Steps: 1, Note: "a long note about what differs here, which needs a second line on a phone", Segments: []charts.Segment{{Component: "allreduce", Ns: 9e6}, {Component: "moe.experts", Ns: 8e6}, {Component: "idle", Ns: 40e6}}},
@@ -64,6 +66,9 @@ func TestUnusualShapesAreDrawn(t *testing.T) {
 		for _, w := range widths {
 			pic := render(t, c, svg.Options{Width: w, Literal: true})
 			checkInert(t, c.ID, pic)
+			if bytes.Contains(pic, []byte("NaN")) || bytes.Contains(pic, []byte("Inf")) {
+				t.Errorf("%s at %d px: a coordinate is no number", c.ID, w)
+			}
 			if *look != "" {
 				if err := os.WriteFile(filepath.Join(*look, fmt.Sprintf("u-%s-%d.svg", c.ID, w)), pic, 0o644); err != nil {
 					t.Fatal(err)
