@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/rooflab/rooflab/campaign/vllm"
@@ -38,11 +40,11 @@ func (s *Session) profiled(ctx context.Context, window func() error) (err error)
 	// A start that is cut off may still reach the profiler, after the stop: so it is not cut off.
 	if err := s.client.StartProfile(context.WithoutCancel(ctx)); err != nil {
 		var status *vllm.StatusError
-		if errors.As(err, &status) { // refused: nothing of ours is open
+		if errors.As(err, &status) && status.Status < 500 { // refused: nothing of ours is open
 			open = false
 			return errors.Join(err, os.Remove(s.journalPath()))
 		}
-		return err // not known whether it has started
+		return err // not known whether it has started, on none, some or all ranks
 	}
 	if s.afterOpen != nil {
 		s.afterOpen()
@@ -60,17 +62,25 @@ func (s *Session) stopProfile(ctx context.Context) error {
 	return os.Remove(s.journalPath())
 }
 
-// recoverProfile closes a profile that an earlier process left open on this target.
+// recoverProfile closes a profile that an earlier process left open, also on another server than this session's.
+// One that is gone, such as a replay, or runs without a profiler by now, has none open.
 func (s *Session) recoverProfile(ctx context.Context) error {
 	var j journal
 	err := readJSON(s.journalPath(), &j)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err == nil && j.Target == s.client.Target() {
-		if err := s.client.StopProfile(ctx); err != nil {
-			return fmt.Errorf("an earlier round left a profile open and it cannot be closed: %w", err)
-		}
+	if err != nil {
+		return err
 	}
-	return os.Remove(s.journalPath()) // of a server that is gone, such as a replay
+	c, err := vllm.New(j.Target, os.Getenv("ROOFLAB_API_KEY"))
+	if err == nil {
+		defer c.CloseIdle()
+		err = c.StopProfile(ctx)
+	}
+	var status *vllm.StatusError
+	if err != nil && !errors.Is(err, syscall.ECONNREFUSED) && !(errors.As(err, &status) && status.Status == http.StatusNotFound) {
+		return fmt.Errorf("an earlier round left a profile open on %s and it cannot be closed; see to it there, then remove %s: %w", j.Target, s.journalPath(), err)
+	}
+	return os.Remove(s.journalPath())
 }

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -101,6 +102,59 @@ func TestProfileOfAKilledProcessIsClosedByTheNextRound(t *testing.T) {
 	}
 	if err := s.recoverProfile(ctx); err != nil {
 		t.Errorf("a journal of a server that is gone: %v", err)
+	}
+}
+
+func TestProfileIsClosedOnTheServerThatHasIt(t *testing.T) {
+	other, err := replay.Start(context.Background(), replay.Options{Dir: archived()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	s := open(t, t.TempDir(), Options{})
+	client, err := vllm.New(other.URL, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.CloseIdle()
+	if err := client.StartProfile(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeJSON(s.journalPath(), journal{other.URL}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Round(RoundOptions{Streams: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if other.ProfileOpen() {
+		t.Error("the campaign went to another server and the profile on the first one stayed open")
+	}
+}
+
+// A server with several ranks may have started the profiler on some of them before it answered with an error.
+func TestStartThatFailsInTheServerIsStopped(t *testing.T) {
+	server, err := replay.Start(context.Background(), replay.Options{Dir: archived(), Speed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	var stops atomic.Int64
+	target := live(t, server, func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path == "/stop_profile" {
+			stops.Add(1)
+		}
+		if r.URL.Path == "/start_profile" && r.Method == http.MethodPost {
+			w.WriteHeader(http.StatusInternalServerError)
+			return true
+		}
+		return false
+	})
+	s := open(t, t.TempDir(), Options{Target: target, TraceDir: server.TraceDir})
+	if _, err := s.Round(RoundOptions{Streams: 1, OutputTokens: 10, WindowSteps: 2}); err == nil || !strings.Contains(err.Error(), "the profiler did not start") {
+		t.Errorf("%v", err)
+	}
+	if stops.Load() != 1 || exists(s.journalPath()) {
+		t.Errorf("%d stops", stops.Load())
 	}
 }
 
