@@ -1,0 +1,209 @@
+package phases
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rooflab/rooflab/campaign/replay"
+	"github.com/rooflab/rooflab/data"
+	"github.com/rooflab/rooflab/notebooks"
+	"github.com/rooflab/rooflab/notebooks/nbclient"
+)
+
+// target is a replay that calls onStart when the n-th profile has started and before the client hears of it.
+type target struct {
+	*replay.Server
+	url     string
+	n       int
+	onStart func()
+}
+
+func newTarget(t *testing.T) *target {
+	t.Helper()
+	s, err := replay.Start(context.Background(), replay.Options{Dir: archive()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tg := &target{Server: s}
+	proxy := httputil.NewSingleHostReverseProxy(to)
+	proxy.FlushInterval = -1
+	proxy.ErrorLog = log.New(io.Discard, "", 0) // a killed client is what is tested
+	proxy.ModifyResponse = func(r *http.Response) error {
+		if r.Request.URL.Path == "/start_profile" && r.Request.Method == http.MethodPost {
+			if tg.n--; tg.n == 0 {
+				tg.onStart()
+			}
+		}
+		return nil
+	}
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// The whole body first: a server that answers before it has read all closes the body under the proxy.
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // the client hung up
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		proxy.ServeHTTP(w, r)
+	}))
+	tg.url = front.URL
+	t.Cleanup(func() {
+		front.CloseClientConnections()
+		front.Close()
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return tg
+}
+
+// macro are the options of a run of 10-macro against the target.
+func (tg *target) macro(t *testing.T, kernels string) Options {
+	return Options{Dir: filepath.Join(t.TempDir(), "campaign"), Target: tg.url, TraceDir: tg.TraceDir, From: archive(),
+		Numbers: []int{1}, KernelDir: kernels}
+}
+
+// checkStopped checks what a stop after the first round leaves: no open profile, the first round, and that the same
+// options with Resume finish the campaign as if nothing had happened.
+func checkStopped(t *testing.T, tg *target, o Options, err error) {
+	t.Helper()
+	var stopped *Error
+	if !errors.As(err, &stopped) || stopped.Phase.Number != 1 || !strings.Contains(err.Error(), "--resume") {
+		t.Errorf("the error is %v", err)
+	}
+	if tg.ProfileOpen() {
+		t.Error("the profile was left open")
+	}
+	before := readRun(t, o)
+	if len(before.Rounds) < 2 || len(before.Rounds[0].Traces) == 0 {
+		t.Fatalf("kept are %d rounds: %s", len(before.Rounds), encode(t, before.Rounds))
+	}
+	o.Resume, o.Lost = true, nil
+	if err := Run(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	after := readRun(t, o)
+	if len(after.Rounds) != 3 || len(after.Rounds[1].Traces) == 0 {
+		t.Errorf("after --resume there are %d rounds", len(after.Rounds))
+	}
+	if a, b := encode(t, before.Rounds[0]), encode(t, after.Rounds[0]); !bytes.Equal(a, b) {
+		t.Errorf("the finished round was measured again:\n%s\n%s", a, b)
+	}
+	checkShares(t, filepath.Join(o.Dir, "results/macro.json"))
+	if tg.ProfileOpen() {
+		t.Error("the resumed run left a profile open")
+	}
+	if _, err := os.Stat(filepath.Join(o.Dir, ".journal/profile.json")); !os.IsNotExist(err) {
+		t.Errorf("the note of an open profile is still there (%v)", err)
+	}
+}
+
+func readRun(t *testing.T, o Options) data.Run {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(o.Dir, "runs/main/run.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r data.Run
+	if err := json.Unmarshal(raw, &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func encode(t *testing.T, v any) []byte {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestCtrlCClosesTheProfileAndCanBeResumed(t *testing.T) {
+	k := kernels(t)
+	tg := newTarget(t)
+	o := tg.macro(t, k)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	tg.n, tg.onStart = 2, func() {
+		cancel()
+		time.Sleep(time.Second) // mostly enough for the interrupt to arrive while the profile is open; later is right, too
+	}
+	o.Lost = func(_ notebooks.Phase, stop string) { t.Errorf("the kernel did not end by itself: %s", stop) }
+	err := Run(ctx, o)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("the error is %v", err)
+	}
+	checkStopped(t, tg, o, err)
+}
+
+func TestKilledKernelLeavesNoProfileOpen(t *testing.T) {
+	k := kernels(t)
+	tg := newTarget(t)
+	dir, pid := t.TempDir(), filepath.Join(t.TempDir(), "pid")
+	spec := fmt.Sprintf(`{"argv": ["/bin/sh", "-c", "echo $$ >%s; exec %s \"$0\"", "{connection_file}"], "display_name": "Go", "language": "go", "interrupt_mode": "message"}`,
+		pid, program(t, k))
+	write(t, filepath.Join(dir, "rooflab-go", "kernel.json"), spec)
+	o := tg.macro(t, dir)
+	var stop []string
+	o.Lost = func(_ notebooks.Phase, s string) { stop = append(stop, s) }
+	tg.n, tg.onStart = 2, func() {
+		raw, _ := os.ReadFile(pid)
+		n, err := strconv.Atoi(strings.TrimSpace(string(raw)))
+		if err == nil {
+			err = syscall.Kill(n, syscall.SIGKILL)
+		}
+		if err != nil {
+			t.Errorf("kill the kernel: %v", err)
+		}
+	}
+	err := Run(t.Context(), o)
+	var died *nbclient.KernelDiedError
+	if !errors.As(err, &died) || died.ID != "rounds" || died.State != "signal: killed" {
+		t.Errorf("the error is %v", err)
+	}
+	if len(stop) != 1 || stop[0] != "the server was told to stop its profiler" {
+		t.Errorf("what became of the profiler: %q", stop)
+	}
+	checkStopped(t, tg, o, err)
+}
+
+// program is the program of the Go kernel.
+func program(t *testing.T, kernels string) string {
+	t.Helper()
+	spec, err := nbclient.FindKernel("rooflab-go", kernels)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spec.Argv[0]
+}
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
