@@ -35,6 +35,12 @@ func (p *Pass) AllDecode(ctx context.Context) (Decoding, error) {
 		case <-ctx.Done():
 			return d, ctx.Err()
 		case <-p.done:
+			p.mu.Lock()
+			failed := reasons(p.failed)
+			p.mu.Unlock()
+			if len(failed) > 0 {
+				return d, fmt.Errorf("load: a request failed before all streams decoded: %s", failed[0])
+			}
 			return d, fmt.Errorf("load: the server never ran all %d streams at once (last: %d running, %d waiting); raise --max-num-seqs, or the KV cache is too small", p.opts.Streams, d.Running, d.Waiting)
 		case <-time.After(poll):
 		}
