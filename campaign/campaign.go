@@ -193,7 +193,7 @@ type ServerInfo struct {
 
 // Server asks the server what it is. A wrong model is an error.
 func (s *Session) Server() (ServerInfo, error) {
-	ctx, stop := interruptible()
+	ctx, stop := interruptible(context.Background())
 	defer stop()
 	var info ServerInfo
 	var err error

@@ -41,13 +41,13 @@ const (
 // A round that is there already with the same options is returned as it is; one that was stopped half-way goes on.
 // Interrupting the process closes the profile first.
 func (s *Session) Round(o RoundOptions) (data.Round, error) {
-	ctx, stop := interruptible()
-	defer stop()
-	return s.RoundContext(ctx, o)
+	return s.RoundContext(context.Background(), o)
 }
 
-// RoundContext is Round with a context.
+// RoundContext is Round with a context: in a cell context.Background() ends when the cell is interrupted.
 func (s *Session) RoundContext(ctx context.Context, o RoundOptions) (data.Round, error) {
+	ctx, stop := interruptible(ctx)
+	defer stop()
 	round, err := s.round(ctx, o)
 	if err != nil {
 		return round, fmt.Errorf("round C = %d: %w", o.Streams, err)
@@ -55,8 +55,8 @@ func (s *Session) RoundContext(ctx context.Context, o RoundOptions) (data.Round,
 	return round, nil
 }
 
-func interruptible() (context.Context, context.CancelFunc) {
-	return signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 }
 
 func (s *Session) round(ctx context.Context, o RoundOptions) (data.Round, error) {
