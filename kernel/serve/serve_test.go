@@ -51,6 +51,9 @@ func (w *words) Run(_ int, code string) (Bundle, error) {
 			runtime.Goexit()
 		case "wait":
 			<-w.stop
+			if rest != "" {
+				os.WriteFile(rest, nil, 0o644)
+			}
 			return b, errors.New("interrupted")
 		}
 	}
@@ -290,6 +293,27 @@ func TestAnInterruptEndsTheRunningCellOnly(t *testing.T) {
 	d.send(d.Control, "interrupt_request", map[string]any{})
 	if r := d.reply(d.Shell, id); r["evalue"] != "interrupted" {
 		t.Errorf("reply %v", r)
+	}
+}
+
+func TestAShutdownLetsTheRunningCellEnd(t *testing.T) {
+	d := dial(t) // its cleanup asks for the end again
+	undone := filepath.Join(t.TempDir(), "undone")
+	d.send(d.Shell, "execute_request", map[string]any{"code": "out started\nwait " + undone})
+	for m := (*wire.Message)(nil); m == nil || m.Type() != "stream"; {
+		var err error
+		if m, err = d.Session.Recv(d.ctx, d.IOPub); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.send(d.Control, "shutdown_request", map[string]any{"restart": true})
+	for { // until the kernel closes its sockets
+		if _, err := d.Session.Recv(d.ctx, d.Shell); err != nil {
+			break
+		}
+	}
+	if _, err := os.Stat(undone); err != nil {
+		t.Errorf("the kernel ended before its cell: %v", err)
 	}
 }
 

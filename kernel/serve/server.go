@@ -17,6 +17,12 @@ import (
 	"github.com/rooflab/rooflab/kernel/wire"
 )
 
+// How long a running cell may take to end before the process does.
+const (
+	shutdownTime = 2 * time.Second // Jupyter sends a signal after 2.5 s
+	orphanTime   = time.Minute
+)
+
 // Server is one running kernel.
 type Server struct {
 	sockets *wire.Kernel
@@ -79,6 +85,7 @@ func (s *Server) Serve(newEngine func() Engine) {
 		case <-interrupts:
 			s.interrupt()
 		case <-s.quit:
+			s.settle(shutdownTime)
 			s.stdout.flush()
 			s.stderr.flush()
 			s.sockets.Close()
@@ -139,6 +146,15 @@ func (s *Server) interrupt() {
 	})
 }
 
+// settle interrupts a running cell and waits for its end: it may hold something open on another machine, which nobody
+// else will close.
+func (s *Server) settle(limit time.Duration) {
+	s.interrupt()
+	for end := time.Now().Add(limit); s.running.Load() && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
 // watchParent ends the kernel when the program that started it is gone and cannot end it any more.
 func (s *Server) watchParent() {
 	parent, err := strconv.Atoi(os.Getenv("JPY_PARENT_PID"))
@@ -147,6 +163,7 @@ func (s *Server) watchParent() {
 	}
 	for range time.Tick(time.Second) {
 		if os.Getppid() != parent {
+			s.settle(orphanTime)
 			os.Exit(1)
 		}
 	}
