@@ -37,7 +37,7 @@ func Listen(ctx context.Context, o Options, port int, log io.Writer) (*Server, e
 	}
 	var err error
 	if s.listen, err = (&net.ListenConfig{}).Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port)); err != nil {
-		return nil, fmt.Errorf("serve site: %w", err)
+		return nil, fmt.Errorf("serve site: %w; give another port", err)
 	}
 	return s, nil
 }

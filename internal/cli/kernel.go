@@ -75,7 +75,7 @@ func newKernelDoctor() *cobra.Command {
 			}
 			for _, r := range results {
 				if r.Broken() {
-					return errors.New("the kernel does not work")
+					return errors.New("the kernel does not work; the checks above say why")
 				}
 			}
 			return nil
@@ -124,7 +124,7 @@ func newKernelList() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			specs := kernel.List()
 			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(specs)
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(append([]kernel.Spec{}, specs...))
 			}
 			table := texttab.Table{Head: []string{"name", "shown as", "folder"}}
 			for _, s := range specs {

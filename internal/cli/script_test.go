@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 	}})
 }
 
-// Scripts find the recorded campaign in $ARCHIVE, a free address in $ADDR, and with the condition [kernel] the folder of
-// the Go kernel in $KERNELS. Their own commands:
+// Scripts find the recorded campaign in $ARCHIVE, a free address in $ADDR and its port in $PORT, and with the condition
+// [kernel] the folder of the Go kernel in $KERNELS. Their own commands:
 //
 //	exits CODE rooflab ARG...   runs a command line, which must end with this exit code and, unless it is 0, one clear message
 //	listening ADDR              waits until a server in the background accepts connections
@@ -37,6 +37,7 @@ func TestScripts(t *testing.T) {
 			addr, err := freeAddr()
 			env.Setenv("ARCHIVE", filepath.Join(sharedtest.Root(), "data", "campaigns", "h200x2-kimi-k2.5-int4"))
 			env.Setenv("ADDR", addr)
+			env.Setenv("PORT", addr[strings.LastIndex(addr, ":")+1:])
 			env.Setenv("KERNELS", kernels)
 			return err
 		},
