@@ -121,9 +121,6 @@ func (s *Session) Manifest() data.Campaign { return s.manifest }
 // RunName returns the name of the run that rounds are kept under.
 func (s *Session) RunName() string { return s.run }
 
-// Replayed says whether Open started a replay.
-func (s *Session) Replayed() bool { return s.server != nil }
-
 func findDir(dir string) (string, error) {
 	if dir == "" {
 		dir = os.Getenv("ROOFLAB_CAMPAIGN")

@@ -1,7 +1,6 @@
 package launch
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,17 +34,6 @@ type Drift struct {
 
 // Drifts is a list of drifts that a cell can show.
 type Drifts []Drift
-
-// Differ returns how many items differ between unit and process (the rest are settings with consequences).
-func (d Drifts) Differ() int {
-	n := 0
-	for _, x := range d {
-		if x.Unit != x.Process {
-			n++
-		}
-	}
-	return n
-}
 
 // Table shows the drifts.
 func (d Drifts) Table() data.Table {
@@ -262,9 +250,4 @@ func union(a, b []string) []string {
 	u := slices.Concat(a, b)
 	slices.Sort(u)
 	return slices.Compact(u)
-}
-
-// String gives one drift as a line.
-func (d Drift) String() string {
-	return fmt.Sprintf("%s: file %q, process %q: %s", d.Item, d.Unit, d.Process, d.Consequence)
 }

@@ -20,7 +20,3 @@ func ProfilerHint(version string) string {
 // profilerFlag holds only keys that every version since 0.13 knows: unknown ones abort the start of the server.
 // Stacks, shapes and the front end's trace are off because they make stopping slow and traces large.
 const profilerFlag = `--profiler-config '{"profiler":"torch","torch_profiler_dir":"/absolute/dir","torch_profiler_with_stack":false,"torch_profiler_use_gzip":true,"torch_profiler_dump_cuda_time_total":false,"ignore_frontend":true}'`
-
-// SecondStartRefused says whether this version answers 409 to a second /start_profile. 0.20.2 ignores it, 0.32.0 refuses it;
-// the first release in between is not known, so callers must accept both.
-func SecondStartRefused(version string) bool { return ParseVersion(version).AtLeast("0.32.0") }
