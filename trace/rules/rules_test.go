@@ -120,6 +120,8 @@ func TestSentencesFitOddCampaigns(t *testing.T) {
 		{GrowthTitle([]Window{{Streams: 1}, alone}), "From 1 to 8 streams the step grows by <0.1 ms, and 100 % of that is the expert GEMMs"},
 		{SharesTitle(ws[1:2], "allreduce", "moe.experts"), "At 64 streams more time goes to the expert GEMMs than to all-reduce"},
 		{RoofTitle("The expert GEMMs", nil, 177), "The expert GEMMs under the roof"},
+		{Micro{Loads: []int{1, 64}, Experts: 384, ExpertsHit: []float64{8, 285}}.Growth(), "64 times the streams make each exchange as many times as large, while the experts’ weights are read once however many tokens want them: 8 of 384 experts a layer at one stream, 285 at 64."},
+		{Micro{Loads: []int{1, 64}, Setting: []Alternative{{1, 1}}, ExpertNs: []int64{1, 2}}.ReadTogether(), ""},
 		{LayerTitle([]breakdown.Slice{{DurNs: 5000, Component: "mlp.dense"}}), "One layer takes 5 µs"},
 		{LikeBaseline(data.Baseline{}, data.BaselineShare{Component: "allreduce", LowPct: 10, HighPct: 60}, ws, data.Ref{}).Text, "Met at every load. 123 calls a step."},
 	} {

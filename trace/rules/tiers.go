@@ -47,23 +47,26 @@ func (m Micro) Growth() string {
 		return ""
 	}
 	a, b := m.Loads[n-2], m.Loads[n-1]
-	return fmt.Sprintf("%s times the streams make each exchange as many times as large, while the experts’ weights are read once however many tokens want them: %s of %d experts a layer at %d streams, %s at %d.",
-		factor(int64(b), int64(a)), units.Float(m.ExpertsHit[n-2], 0), m.Experts, a, units.Float(m.ExpertsHit[n-1], 0), b)
+	return fmt.Sprintf("%s times the streams make each exchange as many times as large, while the experts’ weights are read once however many tokens want them: %s of %d experts a layer at %s, %s at %d.",
+		factor(int64(b), int64(a)), units.Float(m.ExpertsHit[n-2], 0), m.Experts, streams(a), units.Float(m.ExpertsHit[n-1], 0), b)
 }
 
 // factor starts a sentence with a ratio: "Four", or "3.8" when it is no small whole number.
 func factor(a, b int64) string {
 	words := []string{"", "", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten"}
-	if b > 0 && a%b == 0 && a/b > 1 && a/b < int64(len(words)) {
+	if b == 0 || a%b != 0 || a <= b {
+		return units.Ratio(a, b, 1)
+	}
+	if a/b < int64(len(words)) {
 		return words[a/b]
 	}
-	return units.Ratio(a, b, 1)
+	return units.Count(a / b)
 }
 
 // ReadTogether sets the growth of messages beside that of expert weights between the last two loads.
 func (m Micro) ReadTogether() string {
 	n := len(m.Loads)
-	if n < 2 || len(m.ExpertNs) < n || of(m.Setting, n-2).ServedNs == 0 || m.ExpertNs[n-2] == 0 {
+	if n < 2 || len(m.Setting) < n || len(m.ExpertBytes) < n || len(m.ExpertNs) < n || m.Setting[n-2].ServedNs == 0 || m.ExpertNs[n-2] == 0 {
 		return ""
 	}
 	return fmt.Sprintf("Read together: from %d to %d tokens a message grows %s times and its time as served %s times. The experts’ bytes grow %s times, and their time %s times.",
