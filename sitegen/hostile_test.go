@@ -102,3 +102,24 @@ func TestNaNIsAnUnreadableNotebookAndTheOthersAreBuilt(t *testing.T) {
 		t.Errorf("pages %v; the start page must name the notebook", r.Pages)
 	}
 }
+
+func TestControlCharactersDoNotStopTheBuild(t *testing.T) {
+	in := writeCampaign(t)
+	b := &nb{}
+	b.md("title", "# Head\x01ing\x0c\n\n## Part \x1b[31m\n\ntext \x00\ufffe")
+	b.code("odd", "x := \"\x07\"", []any{
+		stdout("progress 5 %\b\b\b\b10 %\x0c\x00"),
+		bundle("application/vnd.rooflab.table+json", map[string]any{"id": "odd", "title": "T\x01", "columns": []any{map[string]any{"head": "k\x1b[31m"}}, "rows": []any{map[string]any{"cells": []string{"kernel\x07\x1b[0m"}}}}),
+	})
+	if err := os.WriteFile(filepath.Join(in, "notebooks", "50-odd.ipynb"), b.json(t), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, _ := build(t, in)
+	page := read(t, out, "50-odd.html")
+	if at := strings.IndexFunc(page, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' }); at >= 0 {
+		t.Errorf("the page holds %q", page[max(at-20, 0):at+1])
+	}
+	if !strings.Contains(visible(page), "kernel\ufffd") {
+		t.Error("the page does not show where a character was replaced")
+	}
+}

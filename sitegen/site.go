@@ -13,6 +13,7 @@ import (
 	"path"
 	"sort"
 	"strings"
+	"unicode"
 
 	"github.com/rooflab/rooflab/charts/svg"
 	"github.com/rooflab/rooflab/data"
@@ -176,9 +177,17 @@ func (s *site) write(name string, p pageView) error {
 	if err := t.ExecuteTemplate(&b, "page", p); err != nil {
 		return fmt.Errorf("build %s: %w", name, err)
 	}
-	s.files[name] = []byte(b.String())
+	s.files[name] = []byte(strings.Map(printable, b.String()))
 	s.order = append(s.order, name)
 	return nil
+}
+
+// printable replaces what a page may not hold: control characters, which kernels' names and outputs can carry.
+func printable(r rune) rune {
+	if r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0xFFFE || r == 0xFFFF {
+		return unicode.ReplacementChar
+	}
+	return r
 }
 
 // asset keeps a file under a name that changes with its content, so that a browser never shows an old one.
