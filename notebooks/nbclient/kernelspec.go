@@ -80,8 +80,13 @@ func dataDirs() []string {
 	dirs := filepath.SplitList(os.Getenv("JUPYTER_PATH"))
 	if dir := os.Getenv("JUPYTER_DATA_DIR"); dir != "" {
 		dirs = append(dirs, dir)
-	} else if home, err := os.UserHomeDir(); err == nil {
-		dirs = append(dirs, filepath.Join(home, ".local/share/jupyter"), filepath.Join(home, "Library/Jupyter"))
+	} else {
+		if dir := os.Getenv("XDG_DATA_HOME"); dir != "" {
+			dirs = append(dirs, filepath.Join(dir, "jupyter"))
+		}
+		if home, err := os.UserHomeDir(); err == nil {
+			dirs = append(dirs, filepath.Join(home, ".local/share/jupyter"), filepath.Join(home, "Library/Jupyter"))
+		}
 	}
 	for _, env := range []string{"VIRTUAL_ENV", "CONDA_PREFIX"} {
 		if prefix := os.Getenv(env); prefix != "" {

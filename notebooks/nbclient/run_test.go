@@ -436,3 +436,20 @@ func TestMissingKernelIsExplained(t *testing.T) {
 		}
 	}
 }
+
+func TestKernelIsFoundInTheUsersDataFolder(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("JUPYTER_PATH", "")
+	t.Setenv("JUPYTER_DATA_DIR", "")
+	t.Setenv("XDG_DATA_HOME", home)
+	dir := filepath.Join(home, "jupyter", "kernels", "own")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "kernel.json"), []byte(`{"argv":["own"]}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if spec, err := FindKernel("own"); err != nil || spec.Dir != dir {
+		t.Errorf("%+v, %v", spec, err)
+	}
+}
