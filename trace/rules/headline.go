@@ -122,8 +122,8 @@ func Lede(b data.Bottlenecks, growth string) string {
 	return strings.Join(parts, " ")
 }
 
-// HowSure says how many steps were counted, how far the leaders' shares moved between steps, whether the other rank
-// agrees, and what profiling cost.
+// HowSure says how many steps were counted, how far the leaders' shares moved between steps, how far another rank
+// differs, and what profiling cost.
 func HowSure(ws []Window, components ...string) data.Fact {
 	var steps, loads, cost []string
 	spread := 0.0
@@ -141,7 +141,7 @@ func HowSure(ws []Window, components ...string) data.Fact {
 		list(steps), list(loads), units.Float(spread, 1))
 	for _, w := range ws {
 		for _, o := range w.OtherRanks {
-			text += fmt.Sprintf(" At %s another rank agrees within %s.", w.Label(), percent(difference(o.Ns, w.Sum(o.Name))))
+			text += fmt.Sprintf(" At %s %s of another rank differs by %s.", w.Label(), subjectOf(o.Name), percent(difference(o.Ns, w.Sum(o.Name))))
 		}
 	}
 	if len(cost) > 0 {

@@ -64,7 +64,7 @@ func TestHeadlineNamesLeaderRatioAndWhereItChanges(t *testing.T) {
 
 func TestHowSureCountsStepsAndNamesTheCostOfProfiling(t *testing.T) {
 	got := strings.ReplaceAll(HowSure(windows(t), "allreduce", "moe.experts").Text, "\u00a0", " ")
-	for _, want := range []string{"27, 10 and 5 steps at C = 1, 64 and 256", "At C = 64 another rank agrees within 0.3 %", "3.6, 1.3 and 3.4 % longer"} {
+	for _, want := range []string{"27, 10 and 5 steps at C = 1, 64 and 256", "At C = 64 all-reduce of another rank differs by 0.3 %", "3.6, 1.3 and 3.4 % longer"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in %q", want, got)
 		}
