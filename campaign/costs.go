@@ -25,7 +25,7 @@ func Costs(loads []int, inputTokens, outputTokens int) data.Table {
 		{Cells: []string{"3 nsys", "the same load at 1 and 64 streams", "everybody: the server is away while the model loads", "twice, only when its owner agrees"}},
 		{Cells: []string{"4 findings", "nothing", "nothing", "no"}},
 	}
-	t.Note = "Phase 1 counts two passes a load. A live server gets longer answers in the profiled pass, so that decoding does not end while the profiler starts."
+	t.Note = "Phase 1 counts two passes a load; a live server is warmed up before with a few output tokens a stream, and gets longer answers in the profiled pass, so that decoding does not end while the profiler starts."
 	return t
 }
 

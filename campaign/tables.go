@@ -16,12 +16,15 @@ func Line(c data.Campaign) string {
 	if c.Main != "" {
 		name = c.Main
 	}
-	gpus := c.Hardware.GPU
-	if c.Hardware.Count > 0 {
-		gpus = fmt.Sprintf("%d × %s", c.Hardware.Count, gpus)
-	}
 	return join(" · ", prefixed("Campaign ", name), join(", ", head(c.Model.Name), head(c.Model.Quantisation)), c.Hardware.Engine,
-		join(", ", gpus, head(c.Hardware.Network)), prefixed("measured ", date(c.Measured)))
+		join(", ", gpus(c), head(c.Hardware.Network)), prefixed("measured ", date(c.Measured)))
+}
+
+func gpus(c data.Campaign) string {
+	if c.Hardware.Count == 0 { // not filled in yet
+		return c.Hardware.GPU
+	}
+	return fmt.Sprintf("%d × %s", c.Hardware.Count, c.Hardware.GPU)
 }
 
 // head is a text up to its first bracket or semicolon.
@@ -114,7 +117,7 @@ func (s *Session) Method() (data.Facts, error) {
 	add("Load", loads(run))
 	add("Model", join("; ", c.Model.Name, c.Model.Quantisation, prefixed("weights: ", c.Model.Weights)))
 	add("Server", server(c, run.Environment))
-	add("Hardware", join("; ", fmt.Sprintf("%d × %s", c.Hardware.Count, c.Hardware.GPU), c.Hardware.Network, prefixed("driver ", c.Hardware.Driver)))
+	add("Hardware", join("; ", gpus(c), c.Hardware.Network, prefixed("driver ", c.Hardware.Driver)))
 	add("Counting", "Integer nanoseconds. Components − overlap + idle = span, for each load, exactly. Steps are counted from the CPU annotations; what no rule knows is shown as not recognised.")
 	add("Traces", traces(run))
 	add("Keep in mind", strings.Join(c.Notes, " "))

@@ -106,13 +106,18 @@ func fused(l line) MoERun {
 	return r
 }
 
+// spent is the time of a kernel in one call; a kernel need not run in every call.
+func (k KernelTime) spent() *big.Rat {
+	calls := new(big.Rat).SetFloat64(k.Calls)
+	return calls.Mul(calls, new(big.Rat).SetInt64(k.Ns))
+}
+
 // ExpertNs returns the time of the grouped GEMMs of one call: the Marlin kernels.
 func (r MoERun) ExpertNs() int64 {
 	total := new(big.Rat)
 	for _, k := range r.Kernels {
 		if strings.Contains(k.Name, "Marlin<") {
-			calls := new(big.Rat).SetFloat64(k.Calls)
-			total.Add(total, calls.Mul(calls, new(big.Rat).SetInt64(k.Ns)))
+			total.Add(total, k.spent())
 		}
 	}
 	return round(total)
@@ -179,10 +184,10 @@ func (r MoERun) KernelTable() data.Table {
 		Columns: []data.Column{{Head: "Kernel"}, {Head: "Launches", Numeric: true}, {Head: "Mean", Unit: "µs", Numeric: true}, {Head: "Share", Unit: "%", Numeric: true}}}
 	var total int64
 	for _, k := range r.Kernels {
-		total += int64(k.Calls) * k.Ns
+		total += round(k.spent())
 	}
 	for _, k := range r.Kernels {
-		t.Rows = append(t.Rows, data.Row{Cells: []string{shortName(k.Name), units.Float(k.Calls, 0), units.Us(k.Ns, 1), units.Percent(int64(k.Calls)*k.Ns, total, 1)}})
+		t.Rows = append(t.Rows, data.Row{Cells: []string{shortName(k.Name), units.Float(k.Calls, 0), units.Us(k.Ns, 1), units.Percent(round(k.spent()), total, 1)}})
 	}
 	return t
 }
