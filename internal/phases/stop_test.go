@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -26,15 +27,14 @@ import (
 	"github.com/rooflab/rooflab/notebooks/nbclient"
 )
 
-// target is a replay that calls onStart when the n-th profile has started and before the client hears of it.
+// target is a replay behind a proxy.
 type target struct {
 	*replay.Server
-	url     string
-	n       int
-	onStart func()
+	url string
 }
 
-func newTarget(t *testing.T) *target {
+// newTarget starts a replay that calls inWindow when the second profile has started and before the client hears of it.
+func newTarget(t *testing.T, inWindow func()) *target {
 	t.Helper()
 	s, err := replay.Start(context.Background(), replay.Options{Dir: archive()})
 	if err != nil {
@@ -44,15 +44,13 @@ func newTarget(t *testing.T) *target {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tg := &target{Server: s}
+	var started atomic.Int32
 	proxy := httputil.NewSingleHostReverseProxy(to)
 	proxy.FlushInterval = -1
 	proxy.ErrorLog = log.New(io.Discard, "", 0) // a killed client is what is tested
 	proxy.ModifyResponse = func(r *http.Response) error {
-		if r.Request.URL.Path == "/start_profile" && r.Request.Method == http.MethodPost {
-			if tg.n--; tg.n == 0 {
-				tg.onStart()
-			}
+		if r.Request.URL.Path == "/start_profile" && r.Request.Method == http.MethodPost && started.Add(1) == 2 {
+			inWindow()
 		}
 		return nil
 	}
@@ -65,7 +63,6 @@ func newTarget(t *testing.T) *target {
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		proxy.ServeHTTP(w, r)
 	}))
-	tg.url = front.URL
 	t.Cleanup(func() {
 		front.CloseClientConnections()
 		front.Close()
@@ -73,7 +70,7 @@ func newTarget(t *testing.T) *target {
 			t.Error(err)
 		}
 	})
-	return tg
+	return &target{s, front.URL}
 }
 
 // macro are the options of a run of 10-macro against the target.
@@ -141,14 +138,13 @@ func encode(t *testing.T, v any) []byte {
 
 func TestCtrlCClosesTheProfileAndCanBeResumed(t *testing.T) {
 	k := kernels(t)
-	tg := newTarget(t)
-	o := tg.macro(t, k)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	tg.n, tg.onStart = 2, func() {
+	tg := newTarget(t, func() {
 		cancel()
 		time.Sleep(time.Second) // mostly enough for the interrupt to arrive while the profile is open; later is right, too
-	}
+	})
+	o := tg.macro(t, k)
 	o.Lost = func(_ notebooks.Phase, stop string) { t.Errorf("the kernel did not end by itself: %s", stop) }
 	err := Run(ctx, o)
 	if !errors.Is(err, context.Canceled) {
@@ -159,15 +155,11 @@ func TestCtrlCClosesTheProfileAndCanBeResumed(t *testing.T) {
 
 func TestKilledKernelLeavesNoProfileOpen(t *testing.T) {
 	k := kernels(t)
-	tg := newTarget(t)
 	dir, pid := t.TempDir(), filepath.Join(t.TempDir(), "pid")
 	spec := fmt.Sprintf(`{"argv": ["/bin/sh", "-c", "echo $$ >%s; exec %s \"$0\"", "{connection_file}"], "display_name": "Go", "language": "go", "interrupt_mode": "message"}`,
 		pid, program(t, k))
 	write(t, filepath.Join(dir, "rooflab-go", "kernel.json"), spec)
-	o := tg.macro(t, dir)
-	var stop []string
-	o.Lost = func(_ notebooks.Phase, s string) { stop = append(stop, s) }
-	tg.n, tg.onStart = 2, func() {
+	tg := newTarget(t, func() {
 		raw, _ := os.ReadFile(pid)
 		n, err := strconv.Atoi(strings.TrimSpace(string(raw)))
 		if err == nil {
@@ -176,7 +168,10 @@ func TestKilledKernelLeavesNoProfileOpen(t *testing.T) {
 		if err != nil {
 			t.Errorf("kill the kernel: %v", err)
 		}
-	}
+	})
+	o := tg.macro(t, dir)
+	var stop []string
+	o.Lost = func(_ notebooks.Phase, s string) { stop = append(stop, s) }
 	err := Run(t.Context(), o)
 	var died *nbclient.KernelDiedError
 	if !errors.As(err, &died) || died.ID != "rounds" || died.State != "signal: killed" {
