@@ -74,6 +74,7 @@ func (o *Options) check() error {
 type Pass struct {
 	opts   Options
 	base   time.Time
+	seed   uint64 // of the prompts
 	cancel context.CancelFunc
 	next   atomic.Int64
 	done   chan struct{}
@@ -110,7 +111,7 @@ func Start(ctx context.Context, o Options) (*Pass, error) {
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("load: %w", err)
 	}
-	p := &Pass{opts: o, base: time.Now(), done: make(chan struct{}), news: make(chan struct{}), decoding: map[int]int{}, failed: map[string]int{}}
+	p := &Pass{opts: o, base: time.Now(), seed: rand.Uint64(), done: make(chan struct{}), news: make(chan struct{}), decoding: map[int]int{}, failed: map[string]int{}}
 	ctx, p.cancel = context.WithTimeout(ctx, o.MaxDuration)
 	var streams sync.WaitGroup
 	for range o.Streams {
@@ -142,7 +143,7 @@ func (p *Pass) stream(ctx context.Context) {
 func (p *Pass) one(ctx context.Context, i int) {
 	o := p.opts
 	r := request{arrivals: make([]int64, 0, o.OutputTokens)}
-	ask := vllm.Completion{Model: o.Model, Prompt: prompt(i, o.InputTokens, o.Vocabulary), MaxTokens: o.OutputTokens}
+	ask := vllm.Completion{Model: o.Model, Prompt: prompt(p.seed, i, o.InputTokens, o.Vocabulary), MaxTokens: o.OutputTokens}
 	if o.Replay != nil {
 		ask.Streams, ask.Hold = o.Streams, o.Hold
 	}
@@ -194,11 +195,11 @@ func (p *Pass) tell() {
 	p.news = make(chan struct{})
 }
 
-// prompt makes token ids that differ from request to request and are the same in every pass,
-// so that a prefix cache never spares a prefill and two passes ask the same.
-func prompt(i, n, vocabulary int) []int {
+// prompt makes token ids that differ from request to request and, by the seed, from pass to pass:
+// servers keep the keys and values of a prompt they saw, and would skip its prefill the second time.
+func prompt(seed uint64, i, n, vocabulary int) []int {
 	const first = 3 // below are special tokens in most vocabularies
-	rng := rand.New(rand.NewPCG(uint64(i), uint64(n)))
+	rng := rand.New(rand.NewPCG(seed, uint64(i)))
 	ids := make([]int, n)
 	for j := range ids {
 		ids[j] = first + rng.IntN(max(vocabulary-first, 1))

@@ -2,13 +2,15 @@ package load
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -277,14 +279,46 @@ func BenchmarkReplay256(b *testing.B) {
 	b.ReportMetric(float64(256*96*b.N)/b.Elapsed().Seconds(), "tokens/s")
 }
 
-func TestPromptsDifferAndRepeat(t *testing.T) {
-	a, b := fmt.Sprint(prompt(0, 256, 512)), fmt.Sprint(prompt(1, 256, 512))
-	if a == b || a != fmt.Sprint(prompt(0, 256, 512)) {
-		t.Error("prompts must differ between requests and be the same in every pass")
+func TestPromptsDifferBetweenRequestsAndPasses(t *testing.T) {
+	first := prompt(1, 0, 256, 512)
+	for _, other := range [][]int{prompt(1, 1, 256, 512), prompt(2, 0, 256, 512)} {
+		if slices.Equal(first, other) {
+			t.Error("two prompts are the same: a prefix cache would spare the second its prefill")
+		}
 	}
-	for _, id := range prompt(7, 4096, 512) {
+	for _, id := range prompt(1, 7, 4096, 512) {
 		if id < 3 || id >= 512 {
 			t.Fatalf("id %d", id)
 		}
+	}
+}
+
+func TestEveryPassSendsPromptsOfItsOwn(t *testing.T) {
+	var mu sync.Mutex
+	var prompts []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body struct{ Prompt json.RawMessage }
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		prompts = append(prompts, string(body.Prompt))
+		http.Error(w, "that is enough", http.StatusBadRequest)
+	}))
+	defer s.Close()
+	c, err := vllm.New(s.URL, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.CloseIdle()
+	for range 2 {
+		if _, err := Run(context.Background(), Options{Client: c, Model: "m", Streams: 3, InputTokens: 64, OutputTokens: 1}); err == nil {
+			t.Fatal("a pass without answers gives a result")
+		}
+	}
+	slices.Sort(prompts)
+	if n := len(slices.Compact(prompts)); n != 6 {
+		t.Errorf("two passes of three requests sent %d different prompts", n)
 	}
 }
