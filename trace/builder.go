@@ -2,6 +2,7 @@ package trace
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -16,6 +17,26 @@ type Builder struct {
 	launches                       []launch
 	marks                          []mark
 	health                         map[string]int
+	text                           int    // bytes of names and ids kept
+	full                           string // the limit that was passed
+}
+
+// Limits of one file. They are far above what a profiler writes in minutes and keep a Rank and its analysis under 512 MB.
+const (
+	maxRecords = 6_000_000 // GPU events and launches
+	maxSteps   = 100_000
+	maxDevices = 1024
+	maxText    = 16 << 20 // bytes of different names and ids
+)
+
+// Full names the limit that the file passes; it is empty while there is none. What comes afterwards is not kept.
+func (b *Builder) Full() string { return b.full }
+
+// refuse notes the first limit that is passed.
+func (b *Builder) refuse(limit int, what string) {
+	if b.full == "" {
+		b.full = fmt.Sprintf("it has more than %d %s, the most that is read; profile a shorter window", limit, what)
+	}
 }
 
 // launch is one CUDA or HIP runtime call that has a correlation id.
@@ -26,20 +47,59 @@ type launch struct {
 }
 
 // Name interns a kernel name. The text may point into a buffer that changes later.
-func (b *Builder) Name(s string) int32 { return b.names.id(s, &b.Rank.Names) }
+func (b *Builder) Name(s string) int32 { return b.intern(&b.names, s, &b.Rank.Names) }
 
 // Stream interns a stream id.
-func (b *Builder) Stream(s string) int32 { return b.streams.id(s, &b.Rank.Streams) }
+func (b *Builder) Stream(s string) int32 { return b.intern(&b.streams, s, &b.Rank.Streams) }
 
 // Device interns a device id.
-func (b *Builder) Device(s string) int16 { return int16(b.devices.id(s, &b.Rank.Devices)) }
+func (b *Builder) Device(s string) int16 {
+	id := b.intern(&b.devices, s, &b.Rank.Devices)
+	if id >= maxDevices {
+		b.refuse(maxDevices, "devices")
+		return 0
+	}
+	return int16(id)
+}
+
+// intern numbers s and counts what it takes to keep it.
+func (b *Builder) intern(n *interner, s string, list *[]string) int32 {
+	if s == n.last && n.ids != nil {
+		return n.lastID
+	}
+	known := len(n.ids)
+	id := n.id(s, list)
+	if len(n.ids) > known {
+		if b.text += len(s) + 64; b.text > maxText {
+			b.refuse(maxText, "bytes of different names")
+		}
+	}
+	return id
+}
+
+// Reserve makes room for n GPU events in all.
+func (b *Builder) Reserve(n int) {
+	if n = min(n, maxRecords+1); n > cap(b.Rank.Kernels) {
+		b.Rank.Kernels = append(make([]Kernel, 0, n), b.Rank.Kernels...)
+	}
+}
 
 // Add takes one GPU event; Step, and the flags, are filled by Build.
-func (b *Builder) Add(k Kernel) { b.Rank.Kernels = append(b.Rank.Kernels, k) }
+func (b *Builder) Add(k Kernel) {
+	if len(b.Rank.Kernels)+len(b.launches) >= maxRecords {
+		b.refuse(maxRecords, "GPU events and launches")
+		return
+	}
+	b.Rank.Kernels = append(b.Rank.Kernels, k)
+}
 
 // Launch takes one runtime call of a process (as written) with its correlation id. graph says that it launched a whole graph.
 func (b *Builder) Launch(process string, correlation, start int64, graph bool) {
-	b.launches = append(b.launches, launch{correlation, start, b.procs.id(process, nil), -1, graph})
+	if len(b.Rank.Kernels)+len(b.launches) >= maxRecords {
+		b.refuse(maxRecords, "GPU events and launches")
+		return
+	}
+	b.launches = append(b.launches, launch{correlation, start, b.intern(&b.procs, process, nil), -1, graph})
 }
 
 // Annotate takes one CPU annotation; names that are no step names are ignored.
@@ -48,9 +108,16 @@ func (b *Builder) Annotate(process, thread, name string, start, dur int64) {
 	if !ok {
 		return
 	}
+	if len(b.marks) >= maxSteps {
+		b.refuse(maxSteps, "steps")
+		return
+	}
+	if b.text += len(name) + len(thread); b.text > maxText {
+		b.refuse(maxText, "bytes of different names")
+	}
 	step.Name = strings.Clone(name)
 	step.CPUStart, step.CPUDur = start, dur
-	b.marks = append(b.marks, mark{step, b.procs.id(process, nil), strings.Clone(thread), rank})
+	b.marks = append(b.marks, mark{step, b.intern(&b.procs, process, nil), strings.Clone(thread), rank})
 }
 
 // Note adds n to the diagnostic with this id and keeps the text of the first one.
@@ -69,9 +136,7 @@ func (b *Builder) Note(d diag.Diagnostic) {
 // Build links kernels to launches and steps, sorts everything and returns the Rank. The builder must not be used afterwards.
 func (b *Builder) Build() *Rank {
 	r := &b.Rank
-	slices.SortFunc(r.Kernels, func(x, y Kernel) int {
-		return cmp.Or(cmp.Compare(x.Start, y.Start), cmp.Compare(x.Dur, y.Dur), strings.Compare(r.Names[x.Name], r.Names[y.Name]), cmp.Compare(x.Stream, y.Stream))
-	})
+	sortKernels(r.Kernels, r.Names)
 	b.linkSteps()
 	b.linkKernels()
 	finishSteps(r)
@@ -86,20 +151,18 @@ func (b *Builder) linkKernels() {
 		return cmp.Or(cmp.Compare(x.correlation, y.correlation), cmp.Compare(x.start, y.start))
 	})
 	var unlinked, outside int
+	var last Kernel // the kernels of a graph follow one another and share their launch
 	for i := range b.Rank.Kernels {
 		k := &b.Rank.Kernels[i]
-		k.Step = -1
-		at, found := slices.BinarySearchFunc(b.launches, k.Correlation, func(l launch, c int64) int { return cmp.Compare(l.correlation, c) })
-		if !found || k.Correlation == 0 {
+		if i == 0 || k.Correlation != last.Correlation {
+			last.Correlation = k.Correlation
+			last.Step, last.Flags = b.launchOf(k.Correlation)
+		}
+		k.Step = last.Step
+		k.Flags |= last.Flags
+		if k.Flags&Linked == 0 {
 			unlinked++
 			continue
-		}
-		k.Flags |= Linked
-		k.Step = b.launches[at].step
-		for ; at < len(b.launches) && b.launches[at].correlation == k.Correlation; at++ {
-			if b.launches[at].graph {
-				k.Flags |= FromGraph
-			}
 		}
 		if k.Step < 0 && len(b.Rank.Steps) > 0 {
 			outside++
@@ -113,6 +176,21 @@ func (b *Builder) linkKernels() {
 		b.Note(diag.Diagnostic{ID: "launched_before_first_step", Severity: diag.Info, N: outside,
 			Text: "GPU events launched before the first step annotation: they count in the totals but in no step"})
 	}
+}
+
+// launchOf finds the step and the flags that the launch with this id gives its kernels. The launches are sorted.
+func (b *Builder) launchOf(correlation int64) (step int32, flags uint8) {
+	at, found := slices.BinarySearchFunc(b.launches, correlation, func(l launch, c int64) int { return cmp.Compare(l.correlation, c) })
+	if !found || correlation == 0 {
+		return -1, 0
+	}
+	step, flags = b.launches[at].step, Linked
+	for ; at < len(b.launches) && b.launches[at].correlation == correlation; at++ {
+		if b.launches[at].graph {
+			flags |= FromGraph
+		}
+	}
+	return step, flags
 }
 
 // checkKernels reports kernels whose times the profiler lost: their work is missing from every sum.
@@ -129,21 +207,30 @@ func (b *Builder) checkKernels() {
 }
 
 // interner numbers strings in the order in which they appear.
-type interner struct{ ids map[string]int32 }
+type interner struct {
+	ids    map[string]int32
+	last   string // the one asked for last: ids repeat
+	lastID int32
+}
 
 // id returns the number of s, a new one when s is new. It copies s before keeping it.
 func (n *interner) id(s string, list *[]string) int32 {
-	if id, ok := n.ids[s]; ok {
+	id, ok := n.ids[s]
+	if !ok {
+		if n.ids == nil {
+			n.ids = map[string]int32{}
+		}
+		s = strings.Clone(s)
+		id = int32(len(n.ids))
+		n.ids[s] = id
+		if list != nil {
+			*list = append(*list, s)
+		}
+	} else if list != nil {
+		s = (*list)[id]
+	} else {
 		return id
 	}
-	if n.ids == nil {
-		n.ids = map[string]int32{}
-	}
-	s = strings.Clone(s)
-	id := int32(len(n.ids))
-	n.ids[s] = id
-	if list != nil {
-		*list = append(*list, s)
-	}
+	n.last, n.lastID = s, id
 	return id
 }

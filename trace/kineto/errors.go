@@ -1,9 +1,6 @@
 package kineto
 
-import (
-	"errors"
-	"fmt"
-)
+import "fmt"
 
 // TruncatedError says that a file ends, or becomes unreadable, before its end. What was read before is in the Rank beside it.
 type TruncatedError struct {
@@ -41,4 +38,23 @@ type syntaxError struct {
 
 func (e *syntaxError) Error() string { return fmt.Sprintf("byte %d: %s", e.offset, e.text) }
 
-var errTooLarge = errors.New("one event is larger than 64 MB; this is no profiler trace, or it is damaged")
+// limitError is an input that is refused because reading it would take memory or time that no real trace takes.
+type limitError struct{ text string }
+
+func (e *limitError) Error() string { return e.text }
+
+const (
+	bombRatio = 500       // times that gzip data may unpack to
+	bombSize  = 256 << 20 // bytes of JSON from which on that is looked at
+)
+
+var errTooDeep = &limitError{fmt.Sprintf("values are nested more than %d deep; this is no profiler trace, or it is damaged", maxDepth)}
+
+// tooLarge names the limit as the command line does.
+func tooLarge(limit int) error {
+	size := fmt.Sprintf("%d bytes", limit)
+	if limit >= 1<<20 && limit%(1<<20) == 0 {
+		size = fmt.Sprintf("%d MB", limit>>20)
+	}
+	return &limitError{"one event is larger than " + size + "; this is no profiler trace, or it is damaged; if it is neither, raise max-event-bytes"}
+}

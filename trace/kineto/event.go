@@ -1,6 +1,7 @@
 package kineto
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"unsafe"
@@ -13,8 +14,10 @@ import (
 
 // event holds the fields of one event as text; all point into the scanner's buffer.
 type event struct {
-	cat                               category
-	ph, name, pid, tid, ts, dur, args string
+	cat                            category
+	ph, name, pid, tid, ts, dur    string
+	device, stream, correlation    string // of args; a correlation in quotes keeps them
+	hasDevice, hasStream, hasCorre bool
 }
 
 // category is what matters about the field cat.
@@ -52,14 +55,27 @@ var (
 type decoder struct {
 	b     *trace.Builder
 	ev    event
+	args  string                             // raw args of ev
 	field func(key, value gjson.Result) bool // bound once, so that no event allocates
 	calls map[string]uint8                   // runtime name -> kind of call
 	cats  map[string]category                // spelling -> category
+	share func() float64                     // part of the file that is read, 0 when unknown
 }
 
-func (d *decoder) init(b *trace.Builder) {
-	d.b, d.field = b, d.takeField
+// maxName is where longer names are cut: rules of the classifier look at every byte of a name. Real ones have up to 5,200.
+const maxName = 64 << 10
+
+func (d *decoder) init(b *trace.Builder, share func() float64) {
+	d.b, d.field, d.share = b, d.takeField, share
 	d.calls, d.cats = map[string]uint8{}, map[string]category{}
+}
+
+// expect guesses how many GPU events the file has, from n in the part that is read, so that their memory is made once.
+func (d *decoder) expect(n int) int {
+	if share := d.share(); n > 10000 && share > 0 {
+		return max(n+n/8, min(int(float64(n)/share*1.02)+1000, 16*n))
+	}
+	return 2*n + 1000
 }
 
 // takeField notes one field. It stops at the first one that shows that the event is of no interest.
@@ -82,9 +98,28 @@ func (d *decoder) takeField(key, value gjson.Result) bool {
 	case "dur":
 		d.ev.dur = value.Raw
 	case "args":
-		d.ev.args = value.Raw
+		d.args = value.Raw
 	}
 	return true
+}
+
+// takeArgs notes what is needed of the field args.
+func (d *decoder) takeArgs() {
+	if d.args == "" {
+		return
+	}
+	if v := gjson.Get(d.args, "correlation"); v.Exists() {
+		d.ev.correlation, d.ev.hasCorre = v.Raw, true
+	}
+	if d.ev.cat == catRuntime || d.ev.cat == catAnnotation {
+		return
+	}
+	if v := gjson.Get(d.args, "device"); v.Exists() {
+		d.ev.device, d.ev.hasDevice = text(v), true
+	}
+	if v := gjson.Get(d.args, "stream"); v.Exists() {
+		d.ev.stream, d.ev.hasStream = text(v), true
+	}
 }
 
 // text gives a string without quotes, a number by its digits.
@@ -99,7 +134,7 @@ func (d *decoder) category(s string) category {
 	c, ok := d.cats[s]
 	if !ok {
 		c = categories[strings.ToLower(s)]
-		if len(d.cats) < 1000 {
+		if len(d.cats) < 1000 && len(s) < 100 {
 			d.cats[strings.Clone(s)] = c
 		}
 	}
@@ -112,65 +147,75 @@ func (d *decoder) event(raw []byte) {
 		d.bad("event_not_object", "events that are no JSON objects were left out")
 		return
 	}
-	d.ev = event{}
-	gjson.Parse(unsafe.String(unsafe.SliceData(raw), len(raw))).ForEach(d.field)
+	d.ev, d.args = event{}, ""
+	gjson.Parse(view(raw)).ForEach(d.field)
 	if d.ev.ph != "X" || d.ev.cat == catOther {
 		return
 	}
-	start, okStart := parseNs(d.ev.ts)
-	dur, okDur := parseNs(d.ev.dur)
-	if d.ev.cat != catRuntime && d.ev.cat != catAnnotation {
-		if !okStart || !okDur {
+	d.takeArgs()
+	d.record(&d.ev)
+}
+
+// view makes a string of b without copying it; it is only valid as long as b is.
+func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// record gives one event of interest to the builder.
+func (d *decoder) record(ev *event) {
+	start, okStart := parseNs(ev.ts)
+	dur, okDur := parseNs(ev.dur)
+	if len(ev.name) > maxName {
+		d.b.Note(diag.Diagnostic{ID: "long_name", Severity: diag.Warning, N: 1, Text: fmt.Sprintf("names of more than %d bytes were cut there", maxName)})
+		ev.name = ev.name[:maxName]
+	}
+	switch ev.cat {
+	case catAnnotation:
+		if okStart {
+			d.b.Annotate(ev.pid, ev.tid, ev.name, start, dur)
+		}
+	case catRuntime:
+		if okStart {
+			d.runtime(ev, start)
+		}
+	default:
+		switch {
+		case !okStart || !okDur:
 			d.bad("event_without_time", "GPU events without a readable ts or dur were left out")
-			return
-		}
-		if dur < 0 {
+		case dur < 0:
 			d.bad("negative_duration", "GPU events with a negative duration were left out")
-			return
+		case start == 0 && dur == 0:
+			d.b.Note(diag.Diagnostic{ID: "lost_times", Severity: diag.DataLoss, N: 1, Text: "GPU events with time 0 and duration 0: the profiler lost their records; they are left out",
+				Hint: "profile a shorter window"})
+		default:
+			d.gpu(ev, start, dur)
 		}
-		d.gpuEvent(start, dur)
-		return
 	}
-	if !okStart {
-		return
-	}
-	if d.ev.cat == catAnnotation {
-		d.b.Annotate(d.ev.pid, d.ev.tid, d.ev.name, start, dur)
-		return
-	}
-	call := d.call(d.ev.name)
+}
+
+func (d *decoder) runtime(ev *event, start int64) {
+	call := d.call(ev.name)
 	switch call {
 	case callKernel:
 		d.b.Rank.KernelLaunches++
 	case callGraph:
 		d.b.Rank.GraphLaunches++
 	}
-	if id := gjson.Get(d.ev.args, "correlation"); id.Exists() {
-		d.b.Launch(d.ev.pid, parseID(id.Raw), start, call == callGraph)
+	if ev.hasCorre {
+		d.b.Launch(ev.pid, parseID(ev.correlation), start, call == callGraph)
 	}
 }
 
-func (d *decoder) gpuEvent(start, dur int64) {
-	if start == 0 && dur == 0 {
-		d.b.Note(diag.Diagnostic{ID: "lost_times", Severity: diag.DataLoss, N: 1, Text: "GPU events with time 0 and duration 0: the profiler lost their records; they are left out",
-			Hint: "profile a shorter window"})
-		return
+func (d *decoder) gpu(ev *event, start, dur int64) {
+	if !ev.hasDevice {
+		ev.device = ev.pid
 	}
-	device, stream := gjson.Get(d.ev.args, "device"), gjson.Get(d.ev.args, "stream")
-	k := trace.Kernel{Start: start, Dur: dur, Name: d.b.Name(d.ev.name), Step: -1, Kind: trace.Kind(d.ev.cat - catKernel)}
-	k.Device = d.b.Device(orElse(device, d.ev.pid))
-	k.Stream = d.b.Stream(orElse(stream, d.ev.tid))
-	if id := gjson.Get(d.ev.args, "correlation"); id.Exists() {
-		k.Correlation = parseID(id.Raw)
+	if !ev.hasStream {
+		ev.stream = ev.tid
 	}
-	d.b.Add(k)
-}
-
-func orElse(v gjson.Result, other string) string {
-	if v.Exists() {
-		return text(v)
+	if n := len(d.b.Rank.Kernels); n == cap(d.b.Rank.Kernels) {
+		d.b.Reserve(d.expect(n))
 	}
-	return other
+	d.b.Add(trace.Kernel{Start: start, Dur: dur, Correlation: parseID(ev.correlation), Name: d.b.Name(ev.name), Stream: d.b.Stream(ev.stream), Step: -1,
+		Device: d.b.Device(ev.device), Kind: trace.Kind(ev.cat - catKernel)})
 }
 
 // call says what a runtime function does; the answer is kept per name.
@@ -185,7 +230,7 @@ func (d *decoder) call(name string) uint8 {
 	case launchKernel.MatchString(name):
 		kind = callKernel
 	}
-	if len(d.calls) < 10000 {
+	if len(d.calls) < 10000 && len(name) < 1000 {
 		d.calls[strings.Clone(name)] = kind
 	}
 	return kind

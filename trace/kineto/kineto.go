@@ -6,6 +6,7 @@ package kineto
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -23,8 +24,19 @@ import (
 	"github.com/rooflab/rooflab/trace"
 )
 
+// Options limit what is read. The zero value has the usual limits.
+type Options struct {
+	MaxEventBytes int // bytes of one event; 0 means 64 MB
+}
+
+// ReadFile reads one trace file with the usual limits. See Options.Read.
+func ReadFile(path string) (*trace.Rank, error) { return Options{}.ReadFile(path) }
+
+// Read reads one trace with the usual limits. See Options.Read.
+func Read(r io.Reader, name string) (*trace.Rank, error) { return Options{}.Read(r, name) }
+
 // ReadFile reads one trace file. See Read.
-func ReadFile(path string) (*trace.Rank, error) {
+func (o Options) ReadFile(path string) (*trace.Rank, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		var pe *fs.PathError
@@ -34,37 +46,65 @@ func ReadFile(path string) (*trace.Rank, error) {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
 	defer f.Close()
-	if st, err := f.Stat(); err == nil && st.IsDir() {
-		return nil, fmt.Errorf("read %s: it is a folder; give the trace files in it", path)
+	size := int64(0)
+	if st, err := f.Stat(); err == nil {
+		if st.IsDir() {
+			return nil, fmt.Errorf("read %s: it is a folder; give the trace files in it", path)
+		}
+		size = st.Size()
 	}
-	return Read(f, path)
+	return o.read(f, path, size, chunkSize)
 }
 
 // Read reads one trace from r; name is its file name, used in messages and, when the trace does not say its rank, for the rank.
 // A *TruncatedError and a *NoGPUError come with what could be read; with any other error the Rank is nil.
-func Read(r io.Reader, name string) (*trace.Rank, error) {
-	in := bufio.NewReaderSize(r, 64<<10)
+func (o Options) Read(r io.Reader, name string) (*trace.Rank, error) {
+	return o.read(r, name, 0, chunkSize)
+}
+
+// read reads a trace of size bytes (0 when unknown) and hands it from the unpacking goroutine to the scanning one in chunks.
+func (o Options) read(r io.Reader, name string, size int64, chunk int) (*trace.Rank, error) {
+	file := &counter{r: r}
+	in := bufio.NewReaderSize(file, 64<<10)
+	s := &scanner{limit: cmp.Or(o.MaxEventBytes, maxEvent)}
 	var src io.Reader = in
-	gz := false
 	if magic, _ := in.Peek(2); len(magic) == 2 && magic[0] == 0x1f && magic[1] == 0x8b {
 		z, err := gzip.NewReader(in)
 		if err != nil {
 			return nil, fmt.Errorf("read %s: gzip header is damaged: %w; fetch the file again", name, err)
 		}
 		defer z.Close()
-		src, gz = z, true
+		src, s.packed = z, true
 	}
-	rd := &reader{s: newScanner(src), name: name, gz: gz}
+	s.src = readAhead(src, func() int64 { return file.n - int64(in.Buffered()) }, chunk)
+	defer s.src.close()
+	rd := &reader{s: s, name: name}
 	rd.b.Rank.File = filepath.Base(name)
-	rd.decode.init(&rd.b)
-	return rd.read()
+	rd.decode.init(&rd.b, func() float64 {
+		if size == 0 {
+			return 0
+		}
+		return float64(s.read) / float64(size)
+	})
+	return rd.run()
+}
+
+// counter counts the bytes that pass.
+type counter struct {
+	r io.Reader
+	n int64
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	return n, err
 }
 
 // reader walks the top level of one file.
 type reader struct {
 	s      *scanner
 	name   string
-	gz     bool
 	b      trace.Builder
 	decode decoder
 
@@ -72,9 +112,10 @@ type reader struct {
 	devices            string // raw deviceProperties
 }
 
-func (rd *reader) read() (*trace.Rank, error) {
+func (rd *reader) run() (*trace.Rank, error) {
 	err := rd.document()
 	var syntax *syntaxError
+	var limit *limitError
 	switch {
 	case err == nil:
 		rd.tail()
@@ -82,7 +123,7 @@ func (rd *reader) read() (*trace.Rank, error) {
 		return nil, fmt.Errorf("read %s: %w", rd.name, err)
 	case errors.As(err, &syntax) && !rd.hasEvents:
 		return nil, fmt.Errorf("read %s: not JSON at %w; expected a profiler trace (.json or .json.gz)", rd.name, err)
-	case errors.Is(err, errTooLarge):
+	case errors.As(err, &limit):
 		return nil, fmt.Errorf("read %s: byte %d: %w", rd.name, rd.s.offset(), err)
 	default:
 		err = rd.truncated(err)
@@ -138,8 +179,8 @@ func (rd *reader) document() error {
 }
 
 func (rd *reader) skipBOM() {
-	for rd.s.end-rd.s.pos < 3 {
-		if _, err := rd.s.fill(rd.s.pos); err != nil {
+	for len(rd.s.buf)-rd.s.pos < 3 {
+		if err := rd.s.fill(rd.s.pos); err != nil {
 			return
 		}
 	}
@@ -199,14 +240,12 @@ func (rd *reader) events() error {
 			rd.s.pos++
 			return nil
 		}
-		raw, err := rd.s.value()
-		if err == nil {
-			rd.b.Rank.Events++
-			rd.decode.event(raw)
-			var c byte
-			if c, err = rd.s.expect(",]"); err == nil && c == ']' {
-				return nil
-			}
+		last, err := rd.event()
+		if last && err == nil {
+			return nil
+		}
+		if full := rd.b.Full(); full != "" {
+			return &limitError{full}
 		}
 		if err != nil {
 			if err = rd.resume(err); err != nil {
@@ -214,6 +253,20 @@ func (rd *reader) events() error {
 			}
 		}
 	}
+}
+
+// event reads one event and the comma, or the end of the array, after it.
+func (rd *reader) event() (last bool, err error) {
+	if n := rd.decode.quick(rd.s.buf[rd.s.pos:]); n > 0 {
+		rd.s.pos += n
+	} else if raw, err := rd.s.value(); err == nil {
+		rd.decode.event(raw)
+	} else {
+		return false, err
+	}
+	rd.b.Rank.Events++
+	c, err := rd.s.expect(",]")
+	return c == ']', err
 }
 
 // resume goes on at the next object after text between two events that is no JSON; any other error is returned.
@@ -234,12 +287,12 @@ func (rd *reader) truncated(err error) error {
 	switch {
 	case errors.As(err, &syntax):
 		cause, hint = "the JSON is broken at "+err.Error(), "repair the file there or profile again"
-	case rd.gz && errors.Is(rd.s.err, io.ErrUnexpectedEOF):
+	case rd.s.packed && errors.Is(rd.s.err, io.ErrUnexpectedEOF):
 		cause = "the gzip data ends too early"
 	case rd.s.err != nil && !errors.Is(rd.s.err, io.EOF):
 		cause = "the data is damaged (" + rd.s.err.Error() + ")"
 	}
-	e := &TruncatedError{File: rd.name, Offset: rd.s.base + int64(rd.s.end), Events: rd.b.Rank.Events, GPU: len(rd.b.Rank.Kernels), Cause: cause, Hint: hint}
+	e := &TruncatedError{File: rd.name, Offset: rd.s.base + int64(len(rd.s.buf)), Events: rd.b.Rank.Events, GPU: len(rd.b.Rank.Kernels), Cause: cause, Hint: hint}
 	if syntax != nil {
 		e.Offset = syntax.offset
 	}

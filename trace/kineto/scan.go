@@ -7,66 +7,81 @@ import (
 	"io"
 )
 
-// maxValue is the largest single value (an event, or one value at the top) that is read; it bounds the memory of a reader.
-const maxValue = 64 << 20
+// maxEvent is the largest single value (an event, or one value at the top) that is read unless the caller says otherwise.
+const maxEvent = 64 << 20
 
 // scanner finds the boundaries of JSON values in a stream. It holds one value at a time and does not check what is inside.
 type scanner struct {
-	r        io.Reader
+	src      *ahead
+	mem      []byte // chunk that buf is part of; nil when buf is long
+	long     []byte // for values that are longer than the headroom of a chunk
 	buf      []byte
-	pos, end int   // buf[pos:end] is read and not consumed
+	pos      int   // buf[pos:] is read and not consumed
 	base     int64 // offset of buf[0] in the stream
+	read     int64 // bytes of the file used for the stream up to the end of buf
+	packed   bool  // the stream comes out of gzip
+	limit    int   // bytes of one value
 	err      error // what ended the stream
 	unclosed int   // strings that a line end closed
+	cur      cursor
 }
-
-func newScanner(r io.Reader) *scanner { return &scanner{r: r, buf: make([]byte, 256<<10)} }
 
 // offset is the place of the next byte in the (decompressed) stream.
 func (s *scanner) offset() int64 { return s.base + int64(s.pos) }
 
-// fill reads more, keeping buf[keep:end]; pos and the returned keep move with it.
-func (s *scanner) fill(keep int) (int, error) {
+// fill reads more. buf[keep:] stays and moves to the start of buf; pos moves with it.
+func (s *scanner) fill(keep int) error {
 	if s.err != nil {
-		return keep, s.err
+		return s.err
 	}
-	if keep > 0 {
-		copy(s.buf, s.buf[keep:s.end])
-		s.base += int64(keep)
-		s.pos -= keep
-		s.end -= keep
-		keep = 0
+	rest := s.buf[keep:]
+	if len(rest) > s.limit {
+		return tooLarge(s.limit)
 	}
-	got := 0
-	if s.end == len(s.buf) {
-		if len(s.buf) >= maxValue {
-			return keep, errTooLarge
+	c := <-s.src.full
+	s.base += int64(keep)
+	s.pos -= keep
+	s.err, s.read = c.err, c.read
+	if len(rest) <= headroom {
+		from := headroom - len(rest)
+		copy(c.mem[from:], rest)
+		s.recycle(s.mem)
+		s.mem, s.buf = c.mem, c.mem[from:c.end]
+	} else {
+		if s.mem != nil || keep > 0 {
+			s.long = append(s.long[:0], rest...)
 		}
-		s.buf = append(s.buf, make([]byte, len(s.buf))...)
+		s.long = append(s.long, c.mem[headroom:c.end]...)
+		s.recycle(s.mem)
+		s.recycle(c.mem)
+		s.mem, s.buf = nil, s.long
 	}
-	// A long value is looked at again from its start after each fill: read a good part of its length at once.
-	enough := min(s.end+1+s.end/4, len(s.buf))
-	for empty := 0; s.end < enough && s.err == nil; {
-		n, err := s.r.Read(s.buf[s.end:])
-		s.end += n
-		s.err = err
-		if n > 0 {
-			empty = 0
-		} else if empty++; empty == 100 && err == nil {
-			s.err = io.ErrNoProgress
-		}
-		got += n
+	if c.end == headroom {
+		return s.err
 	}
-	if got > 0 {
-		return keep, nil
+	return s.bomb()
+}
+
+func (s *scanner) recycle(mem []byte) {
+	if mem != nil {
+		s.src.free <- mem
 	}
-	return keep, s.err
+}
+
+// bomb refuses gzip data that unpacks to much more than any trace does (20 to 40 times; gzip's own limit is 1,032).
+func (s *scanner) bomb() error {
+	size := s.base + int64(len(s.buf))
+	if s.packed && size > bombSize && size/bombRatio > s.read {
+		return &limitError{fmt.Sprintf("the gzip data unpacks to more than %d times its size; this is no profiler trace", bombRatio)}
+	}
+	return nil
 }
 
 // peek returns the next byte that is not white space, without consuming it.
 func (s *scanner) peek() (byte, error) {
+	start := s.offset()
 	for {
-		for s.pos < s.end {
+		for s.pos < len(s.buf) {
 			switch c := s.buf[s.pos]; c {
 			case ' ', '\t', '\n', '\r':
 				s.pos++
@@ -74,7 +89,10 @@ func (s *scanner) peek() (byte, error) {
 				return c, nil
 			}
 		}
-		if _, err := s.fill(s.pos); err != nil {
+		if s.offset()-start > int64(s.limit) {
+			return 0, tooLarge(s.limit)
+		}
+		if err := s.fill(s.pos); err != nil {
 			return 0, unexpected(err)
 		}
 	}
@@ -122,100 +140,48 @@ func (s *scanner) value() ([]byte, error) {
 	}
 	switch c {
 	case '{', '[':
-		return s.nested()
+		return s.walk(cursor{depth: 1}, (*cursor).brackets)
 	case '"':
 		return s.quoted()
 	}
 	return s.bare()
 }
 
-// class sorts bytes for nested: everything that is 0 is skipped.
-var class = [256]byte{'"': 1, '{': 2, '[': 2, '}': 3, ']': 3}
+func (s *scanner) quoted() ([]byte, error) { return s.walk(cursor{quoted: true}, (*cursor).text) }
 
-func (s *scanner) nested() ([]byte, error) {
-	start, i, depth := s.pos, s.pos, 0
+// walk returns the value that begins with the bracket or quote at pos.
+func (s *scanner) walk(c cursor, step func(*cursor, []byte, int) int) ([]byte, error) {
+	start, i := s.pos, s.pos+1
+	s.cur = c
 	for {
-		buf := s.buf[:s.end]
-		for i < len(buf) {
-			switch class[buf[i]] {
-			case 1:
-				stop := s.stringEnd(buf, i+1)
-				if stop < 0 {
-					goto more
-				}
-				i = stop
-				continue
-			case 2:
-				depth++
-			case 3:
-				if depth--; depth == 0 {
-					s.pos = i + 1
-					return buf[start : i+1], nil
-				}
-			}
-			i++
+		i = step(&s.cur, s.buf, i)
+		switch {
+		case s.cur.depth == 0 && !s.cur.quoted:
+			s.pos = i
+			s.unclosed += s.cur.unclosed
+			return s.buf[start:i], nil
+		case s.cur.depth > maxDepth:
+			return nil, errTooDeep
 		}
-	more:
-		keep, err := s.fill(start)
-		i -= start - keep
-		start = keep
-		if err != nil {
+		if err := s.fill(start); err != nil {
+			s.unclosed += s.cur.unclosed
 			return nil, unexpected(err)
 		}
+		i -= start
+		start = 0
 	}
-}
-
-// stringEnd returns the index after the string whose text begins at i, or -1 when buf ends before. A string also ends, and is
-// counted, at a line end: JSON allows none inside, and names with a bare quote or backslash (pytorch/pytorch#146900, kineto#336)
-// would otherwise turn everything after them inside out.
-func (s *scanner) stringEnd(buf []byte, i int) int {
-	if quote := bytes.IndexByte(buf[i:], '"'); quote > 24 { // a long name: search by words, not by bytes
-		if text := buf[i : i+quote]; bytes.IndexByte(text, '\\') < 0 && bytes.IndexByte(text, '\n') < 0 {
-			return i + quote + 1
-		}
-	}
-	for i < len(buf) {
-		switch buf[i] {
-		case '"':
-			return i + 1
-		case '\n':
-			s.unclosed++
-			return i
-		case '\\':
-			if i+1 < len(buf) && buf[i+1] != '\n' {
-				i++
-			}
-		}
-		i++
-	}
-	return -1
 }
 
 // skipTo consumes everything before the next c.
 func (s *scanner) skipTo(c byte) error {
 	for {
-		if at := bytes.IndexByte(s.buf[s.pos:s.end], c); at >= 0 {
+		if at := bytes.IndexByte(s.buf[s.pos:], c); at >= 0 {
 			s.pos += at
 			return nil
 		}
-		s.pos = s.end
-		if _, err := s.fill(s.pos); err != nil {
+		s.pos = len(s.buf)
+		if err := s.fill(s.pos); err != nil {
 			return unexpected(err)
-		}
-	}
-}
-
-func (s *scanner) quoted() ([]byte, error) {
-	start := s.pos
-	for {
-		if stop := s.stringEnd(s.buf[:s.end], start+1); stop > 0 {
-			s.pos = stop
-			return s.buf[start:stop], nil
-		}
-		keep, err := s.fill(start)
-		start = keep
-		if err != nil {
-			return nil, unexpected(err)
 		}
 	}
 }
@@ -224,7 +190,7 @@ func (s *scanner) quoted() ([]byte, error) {
 func (s *scanner) bare() ([]byte, error) {
 	start, i := s.pos, s.pos
 	for {
-		for ; i < s.end; i++ {
+		for ; i < len(s.buf); i++ {
 			switch s.buf[i] {
 			case ',', ']', '}', ' ', '\t', '\n', '\r', ':', '"', '{', '[':
 				if i == start {
@@ -234,11 +200,10 @@ func (s *scanner) bare() ([]byte, error) {
 				return s.buf[start:i], nil
 			}
 		}
-		keep, err := s.fill(start)
-		i -= start - keep
-		start = keep
-		if err != nil {
+		if err := s.fill(start); err != nil {
 			return nil, unexpected(err)
 		}
+		i -= start
+		start = 0
 	}
 }

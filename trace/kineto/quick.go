@@ -1,0 +1,242 @@
+package kineto
+
+import "bytes"
+
+// fields of an event, as bits of what was seen.
+const (
+	sawPh = 1 << iota
+	sawCat
+	sawName
+	sawPid
+	sawTid
+	sawTs
+	sawDur
+	sawArgs
+)
+
+// quick decodes the event at the start of buf in one pass and returns its length. It knows plain JSON only and returns 0,
+// having done nothing, when buf ends within the event or holds something it leaves to the exact reader: escapes, a field twice,
+// a number with an exponent, a value of another type than profilers write, text that is no JSON. On valid JSON both agree.
+func (d *decoder) quick(buf []byte) int {
+	if len(buf) < 2 || buf[0] != '{' {
+		return 0
+	}
+	var ev event
+	seen := 0
+	for i := 1; ; i++ {
+		key, at := plainKey(buf, i)
+		if at == 0 {
+			return 0
+		}
+		field := 0
+		var into *string
+		switch string(key) {
+		case "ph":
+			field, into = sawPh, &ev.ph
+		case "cat":
+			field = sawCat
+		case "name":
+			field, into = sawName, &ev.name
+		case "pid":
+			field, into = sawPid, &ev.pid
+		case "tid":
+			field, into = sawTid, &ev.tid
+		case "ts":
+			field, into = sawTs, &ev.ts
+		case "dur":
+			field, into = sawDur, &ev.dur
+		case "args":
+			field = sawArgs
+		}
+		if seen&field != 0 {
+			return 0
+		}
+		seen |= field
+		value, end, kind := plainValue(buf, at)
+		switch field {
+		case sawPh, sawCat, sawName:
+			if kind != '"' {
+				return 0
+			}
+		case sawPid, sawTid:
+			if kind != '"' && kind != '0' {
+				return 0
+			}
+		case sawTs, sawDur:
+			if kind != '0' {
+				return 0
+			}
+		case sawArgs:
+			if kind != '{' {
+				return 0
+			}
+			end = ev.quickArgs(buf, at)
+		default:
+			if kind == '{' || kind == '[' {
+				end = skip(buf, at+1)
+			}
+		}
+		if end == 0 {
+			return 0
+		}
+		if into != nil {
+			*into = view(value)
+		}
+		if field == sawPh && ev.ph != "X" {
+			return skip(buf, end)
+		}
+		if field == sawCat {
+			if ev.cat = d.category(view(value)); ev.cat == catOther {
+				return skip(buf, end)
+			}
+		}
+		i = blank(buf, end)
+		switch {
+		case i == len(buf):
+			return 0
+		case buf[i] == '}':
+			if ev.ph == "X" && ev.cat != catOther {
+				d.record(&ev)
+			}
+			return i + 1
+		case buf[i] != ',':
+			return 0
+		}
+	}
+}
+
+// quickArgs notes what is needed of the object at the start of buf and returns the index after it, 0 for what quick does not know.
+func (ev *event) quickArgs(buf []byte, i int) int {
+	if end := blank(buf, i+1); end < len(buf) && buf[end] == '}' {
+		return end + 1
+	}
+	for i++; ; i++ {
+		key, at := plainKey(buf, i)
+		if at == 0 {
+			return 0
+		}
+		value, end, kind := plainValue(buf, at)
+		if kind == '{' || kind == '[' {
+			end = skip(buf, at+1)
+		}
+		if end == 0 {
+			return 0
+		}
+		var into *string
+		var has *bool
+		switch string(key) {
+		case "correlation":
+			into, has = &ev.correlation, &ev.hasCorre
+		case "device":
+			into, has = &ev.device, &ev.hasDevice
+		case "stream":
+			into, has = &ev.stream, &ev.hasStream
+		}
+		if into != nil && !*has { // of a key that stands twice the first one counts, as in gjson.Get
+			if kind != '0' {
+				return 0
+			}
+			*into, *has = view(value), true
+			if ev.hasCorre && ev.hasDevice && ev.hasStream {
+				return skip(buf, end)
+			}
+		}
+		i = blank(buf, end)
+		switch {
+		case i == len(buf):
+			return 0
+		case buf[i] == '}':
+			return i + 1
+		case buf[i] != ',':
+			return 0
+		}
+	}
+}
+
+// skip returns the index after the bracket that closes the one before i, 0 when buf ends before it or something odd stands there.
+func skip(buf []byte, i int) int {
+	c := cursor{depth: 1}
+	if i = c.brackets(buf, i); c.depth > 0 || c.unclosed > 0 {
+		return 0
+	}
+	return i
+}
+
+// blank returns the index of the first byte from i on that is not white space.
+func blank(buf []byte, i int) int {
+	for i < len(buf) && (buf[i] == ' ' || buf[i] == '\n' || buf[i] == '\r' || buf[i] == '\t') {
+		i++
+	}
+	return i
+}
+
+// plainKey reads a key and its colon from i on and returns the key and where its value begins; 0 when it is not a plain one.
+func plainKey(buf []byte, i int) (key []byte, value int) {
+	i = blank(buf, i)
+	if i == len(buf) || buf[i] != '"' {
+		return nil, 0
+	}
+	i++
+	start := i
+	for i < len(buf) && buf[i] != '"' {
+		if buf[i] == '\\' || buf[i] < ' ' {
+			return nil, 0
+		}
+		i++
+	}
+	key = buf[start:min(i, len(buf))]
+	i = blank(buf, i+1)
+	if i >= len(buf) || buf[i] != ':' {
+		return nil, 0
+	}
+	if i = blank(buf, i+1); i == len(buf) {
+		return nil, 0
+	}
+	return key, i
+}
+
+// plainValue reads the value at i: a string without its quotes (kind "), a number (0), a literal (n). Of an object or array it
+// only says the kind. end is 0 for what is not plain.
+func plainValue(buf []byte, i int) (value []byte, end int, kind byte) {
+	switch c := buf[i]; {
+	case c == '"':
+		n := bytes.IndexByte(buf[i+1:], '"')
+		if n < 0 {
+			return nil, 0, c
+		}
+		value = buf[i+1 : i+1+n]
+		if plainText(value) {
+			return value, i + n + 2, c
+		}
+		return nil, 0, c
+	case c == '{' || c == '[':
+		return nil, 0, c
+	case c == '-' || c >= '0' && c <= '9':
+		end = i + 1
+		for end < len(buf) && (buf[end] >= '0' && buf[end] <= '9' || buf[end] == '.') {
+			end++
+		}
+		return buf[i:end], end, '0'
+	}
+	for _, word := range literals {
+		if bytes.HasPrefix(buf[i:], word) {
+			return nil, i + len(word), 'n'
+		}
+	}
+	return nil, 0, 0
+}
+
+var literals = [][]byte{[]byte("null"), []byte("true"), []byte("false")}
+
+// plainText says whether a string has neither an escape nor a line end in it.
+func plainText(text []byte) bool {
+	if len(text) > 32 { // by words
+		return bytes.IndexByte(text, '\\') < 0 && bytes.IndexByte(text, '\n') < 0
+	}
+	for _, c := range text {
+		if c == '\\' || c == '\n' {
+			return false
+		}
+	}
+	return true
+}
