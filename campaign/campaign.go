@@ -132,10 +132,23 @@ func findDir(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if found := upward(wd, data.ManifestFile); found != "" {
-		return filepath.Dir(found), nil
+	if found := FolderAbove(wd); found != "" {
+		return found, nil
 	}
 	return "", errors.New("no campaign folder here or above; make one with `rooflab init DIR`, then work inside it or set ROOFLAB_CAMPAIGN=DIR")
+}
+
+// FolderAbove returns the nearest campaign folder from dir upward, or "".
+func FolderAbove(dir string) string {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return ""
+	}
+	found := upward(abs, data.ManifestFile)
+	if found == "" {
+		return ""
+	}
+	return filepath.Dir(found)
 }
 
 func findTarget(target string) (string, error) {

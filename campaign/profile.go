@@ -19,7 +19,9 @@ type journal struct {
 	Target string `json:"target"`
 }
 
-func (s *Session) journalPath() string { return filepath.Join(s.dir, ".journal", "profile.json") }
+func journalPath(dir string) string { return filepath.Join(dir, ".journal", "profile.json") }
+
+func (s *Session) journalPath() string { return journalPath(s.dir) }
 
 // flush is how long a profile may take to be written after its window.
 const flush = 30 * time.Minute
@@ -63,15 +65,23 @@ func (s *Session) stopProfile(ctx context.Context) error {
 }
 
 // recoverProfile closes a profile that an earlier process left open, also on another server than this session's.
-// One that is gone, such as a replay, or runs without a profiler by now, has none open.
 func (s *Session) recoverProfile(ctx context.Context) error {
+	_, err := CloseLostProfile(ctx, s.dir)
+	return err
+}
+
+// CloseLostProfile closes the profile that a process which is gone left open, as the journal of the campaign in dir has
+// it, and returns whether there was one. Without a journal nothing is sent: an open profile is somebody else's.
+// A server that is gone, such as a replay, or runs without a profiler by now, has none open.
+func CloseLostProfile(ctx context.Context, dir string) (bool, error) {
+	name := journalPath(dir)
 	var j journal
-	err := readJSON(s.journalPath(), &j)
+	err := readJSON(name, &j)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return false, nil
 	}
 	if err != nil {
-		return err
+		return true, err
 	}
 	c, err := vllm.New(j.Target, os.Getenv("ROOFLAB_API_KEY"))
 	if err == nil {
@@ -80,7 +90,7 @@ func (s *Session) recoverProfile(ctx context.Context) error {
 	}
 	var status *vllm.StatusError
 	if err != nil && !errors.Is(err, syscall.ECONNREFUSED) && !(errors.As(err, &status) && status.Status == http.StatusNotFound) {
-		return fmt.Errorf("an earlier round left a profile open on %s and it cannot be closed; see to it there, then remove %s: %w", j.Target, s.journalPath(), err)
+		return true, fmt.Errorf("an earlier round left a profile open on %s and it cannot be closed; see to it there, then remove %s: %w", j.Target, name, err)
 	}
-	return os.Remove(s.journalPath())
+	return true, os.Remove(name)
 }

@@ -105,6 +105,27 @@ func TestProfileOfAKilledProcessIsClosedByTheNextRound(t *testing.T) {
 	}
 }
 
+func TestProfileThatIsNotInTheJournalIsLeftOpen(t *testing.T) {
+	s := open(t, t.TempDir(), Options{})
+	ctx := context.Background()
+	if err := s.client.StartProfile(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if ours, err := CloseLostProfile(ctx, s.dir); ours || err != nil {
+		t.Errorf("%v %v", ours, err)
+	}
+	if !s.server.ProfileOpen() {
+		t.Error("somebody else's profile was closed")
+	}
+	if err := writeJSON(s.journalPath(), journal{s.client.Target()}); err != nil {
+		t.Fatal(err)
+	}
+	if ours, err := CloseLostProfile(ctx, s.dir); !ours || err != nil {
+		t.Errorf("%v %v", ours, err)
+	}
+	closed(t, s, "in the journal")
+}
+
 func TestProfileIsClosedOnTheServerThatHasIt(t *testing.T) {
 	other, err := replay.Start(context.Background(), replay.Options{Dir: archived()})
 	if err != nil {

@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/rooflab/rooflab/campaign"
 	"github.com/rooflab/rooflab/internal/diag"
+	"github.com/rooflab/rooflab/internal/phases"
 	"github.com/rooflab/rooflab/notebooks/nbclient"
 	"github.com/rooflab/rooflab/notebooks/nbformat"
 )
@@ -43,7 +47,9 @@ Values given with -p go into a cell right after the one tagged "parameters". The
 -p n=5, -p 'sizes=[1, 64, 256]', -p url=http://host:8000.
 
 Variables live in the kernel, which ends with the run: a run cannot be continued in the middle. --resume leaves a
-notebook alone that finished before with the same cells, parameters and kernel, and runs any other from its first cell.`,
+notebook alone that finished before with the same cells, parameters and kernel, and runs any other from its first cell.
+
+When the kernel is lost in a campaign folder, the profile that its journal has as open is closed on the server.`,
 		Example: `  rooflab nb run 10-macro.ipynb -o out.ipynb -p n=5
   rooflab nb run analysis.ipynb --kernel python3 --timeout 10m`,
 		Args: cobra.ExactArgs(1),
@@ -100,6 +106,10 @@ func runNotebook(cmd *cobra.Command, o nbclient.Options) error {
 			p.shown = true
 		}
 	}
+	o.OnKernelLost = func() {
+		p.clear()
+		fmt.Fprintln(w, "the kernel was lost"+stopOfCampaign(o))
+	}
 	_, err := nbclient.Run(cmd.Context(), o)
 	p.clear()
 	var cell *nbclient.CellError
@@ -111,6 +121,31 @@ func runNotebook(cmd *cobra.Command, o nbclient.Options) error {
 		fmt.Fprintln(w, traceback)
 	}
 	return err
+}
+
+// stopOfCampaign closes the profile that a lost kernel left open when its notebook works in a campaign folder, found as
+// the notebook finds it. It says what it did, "" outside a campaign.
+func stopOfCampaign(o nbclient.Options) string {
+	dir := os.Getenv("ROOFLAB_CAMPAIGN")
+	for _, e := range o.Env {
+		if v, ok := strings.CutPrefix(e, "ROOFLAB_CAMPAIGN="); ok {
+			dir = v
+		}
+	}
+	from := o.Dir
+	if from == "" {
+		from = filepath.Dir(o.Notebook)
+	}
+	switch {
+	case dir == "":
+		dir = campaign.FolderAbove(from)
+	case !filepath.IsAbs(dir):
+		dir = filepath.Join(from, dir)
+	}
+	if dir == "" {
+		return ""
+	}
+	return "; " + phases.StopLostProfile(dir)
 }
 
 func newNBStrip() *cobra.Command {

@@ -15,7 +15,6 @@ import (
 
 	"github.com/rooflab/rooflab/campaign"
 	"github.com/rooflab/rooflab/campaign/replay"
-	"github.com/rooflab/rooflab/campaign/vllm"
 	"github.com/rooflab/rooflab/data"
 	"github.com/rooflab/rooflab/internal/diag"
 	"github.com/rooflab/rooflab/notebooks"
@@ -208,7 +207,7 @@ func (o Options) run(ctx context.Context, dir string, srv server, p notebooks.Ph
 		opts.Warn = func(d diag.Diagnostic) { o.Warn(p, d) }
 	}
 	opts.OnKernelLost = func() {
-		stop := stopProfile(srv.url)
+		stop := StopLostProfile(dir)
 		if o.Lost != nil {
 			o.Lost(p, stop)
 		}
@@ -217,21 +216,16 @@ func (o Options) run(ctx context.Context, dir string, srv server, p notebooks.Ph
 	return err
 }
 
-// stopProfile makes sure that no profiler keeps running on the server after the kernel that started it is gone.
-func stopProfile(url string) string {
+// StopLostProfile closes the profile that a lost kernel left open, as the journal of the campaign in dir has it, so that
+// no profiler keeps running on the server. It says what it did. A profile that is not in the journal is somebody else's.
+func StopLostProfile(dir string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	c, err := vllm.New(url, os.Getenv("ROOFLAB_API_KEY"))
-	if err == nil {
-		defer c.CloseIdle()
-		err = c.StopProfile(ctx)
+	switch open, err := campaign.CloseLostProfile(ctx, dir); {
+	case err != nil:
+		return fmt.Sprintf("its profiler could not be stopped, look after it: %v", err)
+	case open:
+		return "the profile that was open is closed"
 	}
-	var status *vllm.StatusError
-	switch {
-	case err == nil:
-		return "the server was told to stop its profiler"
-	case errors.As(err, &status) && status.Status == 404:
-		return "the server has no profiler"
-	}
-	return fmt.Sprintf("its profiler could not be stopped, look after it: %v", err)
+	return "it had no profile open"
 }

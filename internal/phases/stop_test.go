@@ -177,10 +177,37 @@ func TestKilledKernelLeavesNoProfileOpen(t *testing.T) {
 	if !errors.As(err, &died) || died.ID != "rounds" || died.State != "signal: killed" {
 		t.Errorf("the error is %v", err)
 	}
-	if len(stop) != 1 || stop[0] != "the server was told to stop its profiler" {
+	if len(stop) != 1 || stop[0] != "the profile that was open is closed" {
 		t.Errorf("what became of the profiler: %q", stop)
 	}
 	checkStopped(t, tg, o, err)
+}
+
+// Somebody else profiles the server while a notebook without a profile of its own loses its kernel.
+func TestKilledKernelLeavesTheProfilesOfOthersAlone(t *testing.T) {
+	k := kernels(t)
+	tg := newTarget(t, func() {})
+	o := tg.macro(t, k)
+	o.Numbers = []int{0}
+	write(t, notebookPath(o.Dir, notebooks.Phases()[0]), `{"nbformat":4,"nbformat_minor":5,"metadata":{"kernelspec":{"name":"rooflab-go","display_name":"Go","language":"go"}},"cells":[
+{"cell_type":"code","id":"kill","metadata":{},"source":"import \"syscall\"\n\nsyscall.Kill(syscall.Getpid(), syscall.SIGKILL)","execution_count":null,"outputs":[]}]}`)
+	other, err := http.Post(tg.url+"/start_profile", "", nil)
+	if err != nil || other.StatusCode != http.StatusOK {
+		t.Fatal(other, err)
+	}
+	other.Body.Close()
+	var stop []string
+	o.Lost = func(_ notebooks.Phase, s string) { stop = append(stop, s) }
+	var died *nbclient.KernelDiedError
+	if err := Run(t.Context(), o); !errors.As(err, &died) {
+		t.Errorf("the error is %v", err)
+	}
+	if len(stop) != 1 || stop[0] != "it had no profile open" {
+		t.Errorf("what became of the profiler: %q", stop)
+	}
+	if !tg.ProfileOpen() {
+		t.Error("somebody else's profile was closed")
+	}
 }
 
 // program is the program of the Go kernel.
