@@ -145,6 +145,34 @@ func TestConfigWithAnEqualsSignIsWarnedAbout(t *testing.T) {
 	}
 }
 
+func TestSecretsInsideValuesAreMasked(t *testing.T) {
+	for text, want := range map[string]string{
+		"http://bob:pw@proxy:3128/x":              "http://***@proxy:3128/x",
+		"redis://:p@ss@host/0":                    "redis://***@host/0",
+		"https://h/x?sig=abc&v=1":                 "https://h/x?sig=***&v=1",
+		"http://h/?a=1&apikey=abc":                "http://h/?a=1&apikey=***",
+		"Authorization: Bearer abc.def":           "Authorization: *** ***",
+		`{"api_key": "abc", "n": 3}`:              `{"api_key": "***", "n": 3}`,
+		"server --api-key abc --port 8000":        "server --api-key *** --port 8000",
+		`{"max_num_batched_tokens":8192,"a":"b"}`: `{"max_num_batched_tokens":8192,"a":"b"}`,
+		"tcp://10.0.0.1:5555":                     "tcp://10.0.0.1:5555",
+		"user@host:/srv/models":                   "user@host:/srv/models",
+		"--tokenizer-mode auto":                   "--tokenizer-mode auto",
+	} {
+		if got := cleanInside(text); got != want {
+			t.Errorf("%s\n got %s\nwant %s", text, got, want)
+		}
+	}
+	s, err := Process([]byte("vllm\x00serve\x00m\x00--otlp-traces-endpoint\x00http://bob:sekret@h:1\x00--kv-transfer-config\x00{\"url\":\"redis://u:sekret@h/0\"}\x00"),
+		[]byte("VLLM_AUTH=sekret\x00VLLM_S3_CREDENTIALS=sekret\x00VLLM_CONFIG={\"api_key\":\"sekret\"}\x00NCCL_URL=http://h/?apikey=sekret\x00"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := s.Table().Text(); strings.Contains(text, "sekret") || !strings.Contains(text, "redis://***@h/0") {
+		t.Errorf("a secret is shown, or the address is not:\n%s", text)
+	}
+}
+
 func TestSecretsNeverLeaveThePackage(t *testing.T) {
 	s, err := Line(`HF_TOKEN=hf_sekret_value EXTRA="--x hf_sekret_value" TIKTOKEN_ENCODINGS_BASE=/etc/enc vllm serve m --api-key sk-one-secret sk-two-secret --hf-token=hf_sekret_value --max-num-batched-tokens 8192 --additional-config '{"auth_token":"t0psecret"}'`)
 	if err != nil {

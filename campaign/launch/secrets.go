@@ -1,19 +1,44 @@
 package launch
 
 import (
+	"regexp"
 	"strings"
 )
 
-// IsSecret reports whether a variable or option holds a secret: one of its words is TOKEN, KEY, SECRET or PASSWORD.
+// IsSecret reports whether a variable or option holds a secret: one of its words is TOKEN, KEY, SECRET, PASSWORD or their like.
 // Words are split at _ and -, so TIKTOKEN_ENCODINGS_BASE and --max-num-batched-tokens are none.
 func IsSecret(name string) bool {
 	for _, word := range strings.FieldsFunc(strings.ToUpper(name), func(r rune) bool { return r == '_' || r == '-' }) {
 		switch word {
-		case "TOKEN", "KEY", "SECRET", "PASSWORD":
+		case "TOKEN", "KEY", "APIKEY", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "CREDENTIALS",
+			"AUTH", "AUTHORIZATION", "COOKIE", "SIG", "SIGNATURE":
 			return true
 		}
 	}
 	return false
+}
+
+// Secrets inside a value whose name says nothing: in addresses, headers, and name-value pairs such as JSON or a query.
+var (
+	userinfo = regexp.MustCompile(`://[^/?#\s"']+@`)
+	bearer   = regexp.MustCompile(`(?i)\b(bearer|basic) +[A-Za-z0-9._~+/=-]+`)
+	named    = regexp.MustCompile(`([A-Za-z][\w-]*)(\s*=\s*"?|"\s*:\s*"?|:\s+)([^\s"'?&,;}\]]+)`)
+	option   = regexp.MustCompile(`(--[A-Za-z][\w-]*)( +)([^\s"'-][^\s"']*)`)
+)
+
+// cleanInside masks secrets within a text.
+func cleanInside(text string) string {
+	text = userinfo.ReplaceAllString(text, "://"+Mask+"@")
+	text = bearer.ReplaceAllString(text, "$1 "+Mask)
+	for _, re := range []*regexp.Regexp{named, option} {
+		text = re.ReplaceAllStringFunc(text, func(found string) string {
+			if part := re.FindStringSubmatch(found); IsSecret(part[1]) {
+				return part[1] + part[2] + Mask
+			}
+			return found
+		})
+	}
+	return text
 }
 
 // mask removes secrets from the server: values of secret variables and options, and copies of them anywhere else.
@@ -48,7 +73,7 @@ func (s *Server) mask() {
 				text = strings.ReplaceAll(text, secret, Mask)
 			}
 		}
-		return text
+		return cleanInside(text)
 	}
 	for i := range s.Argv {
 		s.Argv[i] = clean(s.Argv[i])
