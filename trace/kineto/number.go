@@ -11,6 +11,9 @@ func parseNs(text string) (ns int64, ok bool) {
 	if len(text) >= 2 && text[0] == '"' && text[len(text)-1] == '"' {
 		text = text[1 : len(text)-1]
 	}
+	if ns, ok := plainNs(text); ok {
+		return ns, true
+	}
 	negative := strings.HasPrefix(text, "-")
 	if negative {
 		text = text[1:]
@@ -64,6 +67,31 @@ func parseNs(text string) (ns int64, ok bool) {
 		ns = -ns
 	}
 	return ns, true
+}
+
+// plainNs is parseNs for what profilers write: up to 15 digits, then perhaps a point and up to three digits.
+func plainNs(text string) (ns int64, ok bool) {
+	i := 0
+	for ; i < len(text) && text[i]-'0' <= 9; i++ {
+		ns = ns*10 + int64(text[i]-'0')
+	}
+	if i == 0 || i > 15 {
+		return 0, false
+	}
+	if i == len(text) {
+		return ns * 1000, true
+	}
+	if decimals := len(text) - i - 1; text[i] != '.' || decimals > 3 {
+		return 0, false
+	}
+	scale := int64(1000)
+	for i++; i < len(text); i++ {
+		if text[i]-'0' > 9 {
+			return 0, false
+		}
+		ns, scale = ns*10+int64(text[i]-'0'), scale/10
+	}
+	return ns * scale, true
 }
 
 // splitExponent cuts "1.5e3" into "1.5" and 3.

@@ -1,6 +1,10 @@
 package kineto
 
-import "bytes"
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+)
 
 // fields of an event, as bits of what was seen.
 const (
@@ -154,13 +158,43 @@ func (ev *event) quickArgs(buf []byte, i int) int {
 }
 
 // skip returns the index after the bracket that closes the one before i, 0 when buf ends before it or something odd stands there.
+// It looks at eight bytes at once; escapes and line ends in strings are left to the cursor.
 func skip(buf []byte, i int) int {
+	depth, carry := 1, uint64(0) // carry marks every byte when the word before ends inside a string
+	for at := i; at+8 <= len(buf); at += 8 {
+		w := binary.LittleEndian.Uint64(buf[at:])
+		in := exact(w ^ '"'*ones)
+		in ^= in << 8
+		in ^= in << 16
+		in ^= in << 32
+		in ^= carry // marks the bytes inside strings
+		carry = uint64(int64(in)>>63) & highs
+		if zeros(w^'\\'*ones) != 0 || zeros(w^'\n'*ones)&in != 0 && exact(w^'\n'*ones)&in != 0 {
+			break
+		}
+		for m := exact((w|0x26*ones)^0x7f*ones) &^ in; m != 0; m &= m - 1 {
+			switch c := buf[at+bits.TrailingZeros64(m)>>3]; c {
+			case '{', '[':
+				depth++
+			case '}', ']':
+				if depth--; depth == 0 {
+					return at + bits.TrailingZeros64(m)>>3 + 1
+				}
+			}
+		}
+		if depth > maxDepth {
+			return 0
+		}
+	}
 	c := cursor{depth: 1}
 	if i = c.brackets(buf, i); c.depth > 0 || c.unclosed > 0 {
 		return 0
 	}
 	return i
 }
+
+// exact marks the zero bytes of v, and no others, by their highest bits.
+func exact(v uint64) uint64 { return ^((v&^highs + ^uint64(highs)) | v) & highs }
 
 // blank returns the index of the first byte from i on that is not white space.
 func blank(buf []byte, i int) int {
