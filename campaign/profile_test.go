@@ -11,8 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/rooflab/rooflab/campaign/replay"
 	"github.com/rooflab/rooflab/campaign/vllm"
+	"github.com/rooflab/rooflab/data"
 )
 
 // closed checks that nothing is left open behind a round that was stopped.
@@ -283,6 +286,43 @@ func TestRoundOnALiveServer(t *testing.T) {
 	for _, secret := range []string{"127.0.0.1", server.TraceDir, s.dir} {
 		if strings.Contains(string(b), secret) {
 			t.Errorf("run.json holds %s", secret)
+		}
+	}
+	checkReplays(t, s.dir, r)
+}
+
+// checkReplays repeats a live round from the folder that it was kept in: with the same figures and the same traces.
+func checkReplays(t *testing.T, dir string, live data.Round) {
+	t.Helper()
+	s := open(t, t.TempDir(), Options{Target: "replay:" + dir})
+	info, err := s.Server()
+	if err != nil || info.Recorded != "h200x2-kimi-k2.5-int4/main" || info.Version != "0.24.0" || info.WorldSize != 2 {
+		t.Errorf("%+v %v", info, err)
+	}
+	r, err := s.Round(RoundOptions{Streams: live.Streams})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(live.Traces, r.Traces); diff != "" || len(r.Traces) == 0 {
+		t.Errorf("traces (-live +replayed):\n%s", diff)
+	}
+	if r.WorldSize != live.WorldSize || r.Unprofiled.SteadyITLNs != live.Unprofiled.SteadyITLNs || r.Unprofiled.OutputTokS != live.Unprofiled.OutputTokS {
+		t.Errorf("live %+v, replayed %+v", live.Unprofiled, r.Unprofiled)
+	}
+}
+
+func TestHostNamesAreTakenOutOfAnswers(t *testing.T) {
+	for host, want := range map[string]string{
+		"node7":     `a{instance="host:8000",peer="host,host"} 1 node7-kimi xnode7 10.0.0.5:80`,
+		"10.0.0.5":  `a{instance="node7:8000",peer="NODE7.cluster.local,node7"} 1 node7-kimi xnode7 host:80`,
+		"localhost": "", "127.0.0.1": "", "": "",
+	} {
+		text := `a{instance="node7:8000",peer="NODE7.cluster.local,node7"} 1 node7-kimi xnode7 10.0.0.5:80`
+		if want == "" {
+			want = text
+		}
+		if got := replaceHost(text, host); got != want {
+			t.Errorf("%q:\n%s\n%s", host, got, want)
 		}
 	}
 }

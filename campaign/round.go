@@ -252,6 +252,9 @@ func (s *Session) unprofiled(ctx context.Context, round *data.Round, o load.Opti
 	if err != nil {
 		return err
 	}
+	if err := s.keepAnswers(ctx, before); err != nil {
+		return err
+	}
 	if busy, _ := before.Sum("vllm:num_requests_running"); busy > 0 && s.about == nil {
 		round.Notes = append(round.Notes, fmt.Sprintf("other traffic: %.0f requests ran when the round began", busy))
 	}

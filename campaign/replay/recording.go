@@ -78,6 +78,7 @@ func (r *recording) rounds(dir string, rec data.Run) {
 	r.version = rec.Environment.Version
 	r.about.WorldSize = max(rec.Environment.TP, 1)
 	for _, round := range rec.Rounds {
+		r.about.WorldSize = max(r.about.WorldSize, round.WorldSize)
 		for _, t := range round.Traces {
 			r.traces[round.Streams] = append(r.traces[round.Streams], trace{filepath.Join(dir, filepath.FromSlash(t.Path)), t.Rank})
 		}
@@ -126,9 +127,12 @@ func (r *recording) answers(folder, served string) error {
 	return nil
 }
 
-// arguments takes vLLM's limits from the command line; without them vLLM's defaults hold.
+// arguments takes vLLM's limits from the command line; without them vLLM's defaults hold, raised to what was recorded.
 func (r *recording) arguments(args []string) {
 	r.maxSeqs, r.batch = 256, 8192
+	for _, l := range r.about.Loads {
+		r.maxSeqs = max(r.maxSeqs, l.Streams)
+	}
 	for i, a := range args {
 		name, value, eq := strings.Cut(a, "=")
 		if !eq && i+1 < len(args) {

@@ -228,6 +228,12 @@ func (c *Client) Replay(ctx context.Context) (*Replay, error) {
 	return &r, nil
 }
 
+// Answer returns the body of a GET as the server sent it.
+func (c *Client) Answer(ctx context.Context, path string) ([]byte, error) {
+	body, _, err := c.do(ctx, http.MethodGet, path, nil, 30*time.Second)
+	return body, err
+}
+
 func (c *Client) getJSON(ctx context.Context, path string, v any) error {
 	body, _, err := c.do(ctx, http.MethodGet, path, nil, 30*time.Second)
 	if err != nil {

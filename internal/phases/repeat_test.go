@@ -1,0 +1,78 @@
+package phases
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rooflab/rooflab/campaign/replay"
+)
+
+// liveServer is a replay at the recorded speed that does not say that it is one.
+func liveServer(t *testing.T) (address, traceDir string) {
+	t.Helper()
+	s, err := replay.Start(t.Context(), replay.Options{Dir: archive(), Speed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(to)
+	proxy.FlushInterval = -1
+	proxy.ModifyResponse = func(r *http.Response) error {
+		for name := range r.Header {
+			if strings.HasPrefix(name, "Rooflab-") {
+				r.Header.Del(name)
+			}
+		}
+		return nil
+	}
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/rooflab/") {
+			http.NotFound(w, r)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() {
+		front.CloseClientConnections()
+		front.Close()
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return front.URL, s.TraceDir
+}
+
+func TestLiveCampaignCanBeRepeatedFromItsFolder(t *testing.T) {
+	k := kernels(t)
+	address, traceDir := liveServer(t)
+	dir := t.TempDir()
+	first := Options{Dir: filepath.Join(dir, "first"), Target: address, TraceDir: traceDir, From: archive(), Numbers: []int{0, 1},
+		Params: params(t, "loads=[64]", "outputTokens=24"), KernelDir: k}
+	if err := Run(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	again := Options{Dir: filepath.Join(dir, "again"), Target: "replay:" + first.Dir, Numbers: []int{0, 1}, Params: first.Params, KernelDir: k}
+	if err := Run(t.Context(), again); err != nil {
+		t.Fatal(err)
+	}
+	var macro [2][]byte
+	for i, o := range []Options{first, again} {
+		var err error
+		if macro[i], err = os.ReadFile(filepath.Join(o.Dir, "results/macro.json")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if at := difference(macro[0], macro[1]); at >= 0 || !bytes.Contains(macro[0], []byte(`"allreduce"`)) {
+		t.Errorf("the repeated campaign differs at byte %d:\n  %s\n  %s", at, around(macro[0], at), around(macro[1], at))
+	}
+}
