@@ -33,7 +33,32 @@ func ReadManifest(dir string) (data.Campaign, error) {
 	if c.Schema < 1 || c.ID == "" {
 		return c, fmt.Errorf("read %s: schema and id are missing, so this is no manifest of a campaign", name)
 	}
+	if p := outside(c); p != "" {
+		return c, fmt.Errorf("read %s: %q leads out of the campaign's folder; correct or remove it", name, p)
+	}
 	return c, nil
+}
+
+// outside returns a name of the manifest that leads out of the campaign's folder, or "". Archives come from other people.
+func outside(c data.Campaign) string {
+	paths, runs := []string{c.Model.Config}, []string{c.Main}
+	for _, f := range c.Files {
+		paths = append(paths, f.Path)
+	}
+	for _, r := range c.Runs {
+		runs = append(runs, r.Name)
+	}
+	for _, p := range paths {
+		if p != "" && !filepath.IsLocal(filepath.FromSlash(p)) {
+			return p
+		}
+	}
+	for _, r := range runs {
+		if r != "" && (r == "." || r != filepath.Base(r) || !filepath.IsLocal(r)) {
+			return r
+		}
+	}
+	return ""
 }
 
 // Init makes a campaign folder: the manifest of the campaign in from with its model, hardware and notes (to be edited when

@@ -119,6 +119,30 @@ func TestInitCopiesTheModelAndNoResults(t *testing.T) {
 	}
 }
 
+func TestManifestThatLeadsOutOfItsFolderIsRefused(t *testing.T) {
+	for _, change := range []func(*data.Campaign){
+		func(c *data.Campaign) { c.Files = append(c.Files, data.File{Path: "model/../../outside"}) },
+		func(c *data.Campaign) { c.Files = append(c.Files, data.File{Path: "/etc/hostname"}) },
+		func(c *data.Campaign) { c.Main = "../outside" },
+		func(c *data.Campaign) { c.Runs = append(c.Runs, data.RunRef{Name: ".."}) },
+		func(c *data.Campaign) { c.Model.Config = "../../config.json" },
+	} {
+		from := t.TempDir()
+		c := data.Campaign{Schema: data.SchemaVersion, ID: "hostile"}
+		change(&c)
+		if err := writeJSON(filepath.Join(from, data.ManifestFile), c); err != nil {
+			t.Fatal(err)
+		}
+		to := filepath.Join(t.TempDir(), "new")
+		if err := Init(to, from); err == nil || !strings.Contains(err.Error(), "leads out of the campaign's folder") {
+			t.Errorf("%+v: %v", c, err)
+		}
+		if exists(to) {
+			t.Error("a folder was made")
+		}
+	}
+}
+
 func TestResultsAreSavedCanonicallyAndReadBack(t *testing.T) {
 	s := open(t, t.TempDir(), Options{})
 	type result struct {
