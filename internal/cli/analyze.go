@@ -30,6 +30,7 @@ A file that ends too early is analysed as far as it goes; the exit code is then 
 			}
 			return nil
 		},
+		PreRunE: stopAtOnce,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if asJSON && asCSV || asJSON && asMarkdown || asCSV && asMarkdown {
 				return usagef("choose one of --json, --csv and --markdown")
@@ -59,12 +60,12 @@ func writeReport(w io.Writer, report *breakdown.Report, asJSON, asCSV, asMarkdow
 	if parts {
 		table = report.PartsTable()
 	}
-	text := table.Text() + "\n"
+	text := plain(table.Text()) + "\n"
 	switch {
 	case asCSV:
-		text = table.CSV()
+		text = plain(table.CSV())
 	case asMarkdown:
-		text = table.Markdown()
+		text = plain(table.Markdown())
 	}
 	_, err := io.WriteString(w, text)
 	return err

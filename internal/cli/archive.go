@@ -20,7 +20,8 @@ It refuses files that hold a token, a private key or the name of this host. With
 compares the files with the manifest.`,
 		Example: `  rooflab archive my-campaign data/campaigns/my-campaign
   rooflab archive --verify data/campaigns/h200x2-kimi-k2.5-int4`,
-		Args: cobra.RangeArgs(1, 2),
+		Args:    cobra.RangeArgs(1, 2),
+		PreRunE: stopAtOnce,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if verify {
 				if len(args) == 2 {

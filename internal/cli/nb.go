@@ -92,7 +92,7 @@ func runNotebook(cmd *cobra.Command, o nbclient.Options) error {
 	p := newProgress(w)
 	o.Warn = func(d diag.Diagnostic) {
 		p.clear()
-		fmt.Fprintln(w, d)
+		fmt.Fprintln(w, plain(d.String()))
 	}
 	o.Progress = func(e nbclient.Event) {
 		p.clear()
@@ -100,9 +100,9 @@ func runNotebook(cmd *cobra.Command, o nbclient.Options) error {
 		case e.State == nbclient.Unchanged:
 			fmt.Fprintf(w, "%s: finished before and unchanged, left as it is\n", o.Out)
 		case e.State != nbclient.Started:
-			fmt.Fprintf(w, "[%d/%d] %-8s %7.1f s  %.60s\n", e.Cell, e.Cells, e.State, e.Elapsed.Round(time.Millisecond).Seconds(), e.Line)
+			fmt.Fprintf(w, "[%d/%d] %-8s %7.1f s  %.60s\n", e.Cell, e.Cells, e.State, e.Elapsed.Round(time.Millisecond).Seconds(), plain(e.Line))
 		case p.tty:
-			fmt.Fprintf(w, "[%d/%d] running  %.60s", e.Cell, e.Cells, e.Line)
+			fmt.Fprintf(w, "[%d/%d] running  %.60s", e.Cell, e.Cells, plain(e.Line))
 			p.shown = true
 		}
 	}
@@ -159,7 +159,8 @@ Cells keep their ids, so that links to them last. A notebook that has nothing to
 form and does not change if it was in it.`,
 		Example: `  rooflab nb strip notebooks/*.ipynb
   rooflab nb strip run.ipynb -o clean.ipynb`,
-		Args: cobra.MinimumNArgs(1),
+		Args:    cobra.MinimumNArgs(1),
+		PreRunE: stopAtOnce,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out != "" && len(args) > 1 {
 				return usagef("-o names one file, but %d notebooks were given", len(args))
@@ -197,7 +198,8 @@ Execution counts, times and metadata are left out, and so is where a kernel cut 
 Exits with 3 when the notebooks differ.`,
 		Example: `  rooflab nb diff before.ipynb after.ipynb
   rooflab nb diff --json a.ipynb b.ipynb`,
-		Args: cobra.ExactArgs(2),
+		Args:    cobra.ExactArgs(2),
+		PreRunE: stopAtOnce,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var nbs [2]*nbformat.Notebook
 			for i, file := range args {
@@ -233,7 +235,7 @@ func printDiffs(w io.Writer, diffs []nbformat.Difference, asJSON bool) error {
 		case d.CellB != d.CellA && d.CellB != 0:
 			where += fmt.Sprintf(" and %d", d.CellB)
 		}
-		if _, err := fmt.Fprintf(w, "@@ %s (id %s): %s\n%s\n", where, d.ID, d.What, strings.Join(d.Lines, "\n")); err != nil {
+		if _, err := fmt.Fprintf(w, "@@ %s (id %s): %s\n%s\n", where, d.ID, d.What, plain(strings.Join(d.Lines, "\n"))); err != nil {
 			return err
 		}
 	}
@@ -250,7 +252,7 @@ func readNotebook(w io.Writer, file string) (*nbformat.Notebook, error) {
 		return nil, err
 	}
 	for _, d := range diags {
-		fmt.Fprintln(w, d)
+		fmt.Fprintln(w, plain(d.String()))
 	}
 	return nb, nil
 }

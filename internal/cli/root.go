@@ -66,7 +66,7 @@ func Run(stdin io.Reader, stdout, stderr io.Writer, args []string) error {
 		if isCobraUsage(err) {
 			err = usageError{fmt.Errorf("%w; %s", err, callOf(cmd, err))}
 		}
-		fmt.Fprintf(stderr, "rooflab: %v\n", err)
+		fmt.Fprintf(stderr, "rooflab: %s\n", plain(err.Error()))
 	}
 	return err
 }

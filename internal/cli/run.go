@@ -157,7 +157,7 @@ func (p *progress) cell(ph notebooks.Phase, e nbclient.Event) {
 	if !p.tty || e.State != nbclient.Started {
 		return
 	}
-	line := []rune(fmt.Sprintf("%s [%d/%d] %s", ph.Notebook, e.Cell, e.Cells, strings.TrimSpace(e.Line)))
+	line := []rune(fmt.Sprintf("%s [%d/%d] %s", ph.Notebook, e.Cell, e.Cells, plain(strings.TrimSpace(e.Line))))
 	if len(line) > p.width-1 {
 		line = append(line[:p.width-2], '…')
 	}
@@ -167,7 +167,7 @@ func (p *progress) cell(ph notebooks.Phase, e nbclient.Event) {
 
 func (p *progress) warn(ph notebooks.Phase, d diag.Diagnostic) {
 	p.clear()
-	fmt.Fprintf(p.w, "%s: %s\n", ph.Notebook, d)
+	fmt.Fprintf(p.w, "%s: %s\n", ph.Notebook, plain(d.String()))
 }
 
 func (p *progress) lost(ph notebooks.Phase, stop string) {

@@ -47,7 +47,7 @@ a notebook that cannot be read has no page, and the command exits with 1 after i
 				return err
 			}
 			for _, w := range r.Warnings {
-				fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", w.Severity, w)
+				fmt.Fprintln(cmd.ErrOrStderr(), plain(fmt.Sprintf("%s: %s", w.Severity, w)))
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s: %d pages, %d files; open %s/index.html\n", out, len(r.Pages), r.Files, out)
 			return err
@@ -89,6 +89,7 @@ func newSiteCheck() *cobra.Command {
 inline scripts and styles, and whatever would be loaded from another host. It exits with 1 when it finds something.`,
 		Example: "  rooflab site check site",
 		Args:    cobra.ExactArgs(1),
+		PreRunE: stopAtOnce,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			found, err := sitegen.Check(args[0])
 			if err != nil {
@@ -103,7 +104,7 @@ inline scripts and styles, and whatever would be loaded from another host. It ex
 				}
 			} else {
 				for _, d := range found {
-					fmt.Fprintln(cmd.OutOrStdout(), d)
+					fmt.Fprintln(cmd.OutOrStdout(), plain(d.String()))
 				}
 			}
 			if len(found) > 0 {
