@@ -71,6 +71,11 @@ func Run(ctx context.Context, o Options) error {
 	if err := prepare(o.Dir, o.from(), todo); err != nil {
 		return err
 	}
+	unlock, err := lock(o.Dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	for _, p := range todo {
 		if o.Begin != nil {
 			o.Begin(p)
@@ -181,6 +186,7 @@ func prepare(dir, from string, todo []notebooks.Phase) error {
 			return err
 		}
 		if err := os.WriteFile(name, b, 0o644); err != nil {
+			_ = os.Remove(name) // half a notebook would stay in the way
 			return err
 		}
 	}
