@@ -5,6 +5,7 @@ package breakdown
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/rooflab/rooflab/internal/diag"
@@ -148,15 +149,51 @@ func (c Component) Part(name string) Part {
 	return Part{Name: name}
 }
 
-// StepCount is the number of steps of any kind but idle.
+// StepCount is the number that "a step" divides by: whole decode steps; in a window without any, all steps but idle ones.
 func (r Rank) StepCount() int {
-	n := 0
+	decode, all := 0, 0
 	for _, g := range r.Steps {
+		if g.Kind == trace.Decode {
+			decode += g.N - g.Partial
+		}
 		if g.Kind != trace.Idle {
-			n += g.N
+			all += g.N
 		}
 	}
-	return n
+	if decode > 0 {
+		return decode
+	}
+	return all
+}
+
+// OtherSteps names the steps that lie in the window but are not in StepCount: "1 prefill step", "2 partial decode steps".
+func (r Rank) OtherSteps() []string {
+	n := map[string]int{}
+	all := 0
+	for _, g := range r.Steps {
+		switch g.Kind {
+		case trace.Idle:
+			continue
+		case trace.Decode:
+			n["partial decode"] += g.Partial
+		default:
+			n[string(g.Kind)] += g.N
+		}
+		all += g.N
+	}
+	if all == r.StepCount() {
+		return nil
+	}
+	var out []string
+	for _, kind := range []string{string(trace.Prefill), string(trace.Mixed), "partial decode"} {
+		switch {
+		case n[kind] == 1:
+			out = append(out, "1 "+kind+" step")
+		case n[kind] > 1:
+			out = append(out, fmt.Sprintf("%d %s steps", n[kind], kind))
+		}
+	}
+	return out
 }
 
 // Of analyses one classified rank.

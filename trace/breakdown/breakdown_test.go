@@ -170,3 +170,28 @@ func TestTables(t *testing.T) {
 		t.Errorf("(-update writes it anew)\n%s", d)
 	}
 }
+
+func TestAStepIsAWholeDecodeStepWhenThereAreAny(t *testing.T) {
+	group := func(kind trace.StepKind, n, partial int) breakdown.StepGroup {
+		return breakdown.StepGroup{Kind: kind, N: n, Partial: partial, ContextTokens: 9, GenerationTokens: 4}
+	}
+	for _, c := range []struct {
+		steps  []breakdown.StepGroup
+		n      int
+		others string
+	}{
+		{[]breakdown.StepGroup{group(trace.Decode, 5, 0), group(trace.Idle, 2, 0)}, 5, ""},
+		{[]breakdown.StepGroup{group(trace.Prefill, 2, 1), group(trace.Decode, 5, 2), group(trace.Mixed, 1, 0)}, 3, "2 prefill steps, 1 mixed step, 2 partial decode steps"},
+		{[]breakdown.StepGroup{group(trace.Prefill, 2, 0), group(trace.Mixed, 1, 0), group(trace.Idle, 1, 0)}, 3, ""},
+		{[]breakdown.StepGroup{group(trace.Decode, 2, 2)}, 2, ""},
+	} {
+		r := breakdown.Rank{File: "x.json", Steps: c.steps, SpanNs: 10}
+		if got := strings.Join(r.OtherSteps(), ", "); r.StepCount() != c.n || got != c.others {
+			t.Errorf("%v: %d steps and %q, want %d and %q", c.steps, r.StepCount(), got, c.n, c.others)
+		}
+		note := breakdown.Report{Ranks: []breakdown.Rank{r}}.Table().Note
+		if strings.Contains(note, "also holds") != (c.others != "") || !strings.Contains(note, c.others) {
+			t.Errorf("note %q", note)
+		}
+	}
+}

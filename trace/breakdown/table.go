@@ -173,12 +173,15 @@ func (r Report) label(i int) string {
 	return strings.Join(words, " · ")
 }
 
-// Load says what most steps did: "decode, 64 tokens".
+// Load says what most of the counted steps did: "decode, 64 tokens".
 func (r Rank) Load() string {
 	if len(r.Steps) == 0 {
 		return "no steps"
 	}
 	g := r.Steps[0]
+	if i := slices.IndexFunc(r.Steps, func(g StepGroup) bool { return g.Kind == trace.Decode && g.N > g.Partial }); i >= 0 {
+		g = r.Steps[i]
+	}
 	switch g.Kind {
 	case trace.Decode:
 		return "decode, " + tokens(g.GenerationTokens)
@@ -202,6 +205,10 @@ func (r Report) notes() string {
 	var lines []string
 	for _, rank := range r.Ranks {
 		line := fmt.Sprintf("%s: rank %d, %s, %s GPU events, %s", rank.File, rank.Rank, orUnknown(rank.Device), units.Count(int64(rank.GPUEvents)), steps(rank))
+		if others := rank.OtherSteps(); others != nil {
+			line += fmt.Sprintf("; the window also holds %s: shares are of all GPU time in it, times a step are that time by its %d whole decode steps",
+				strings.Join(others, ", "), rank.StepCount())
+		}
 		for _, d := range rank.Health {
 			line += "; " + health(d)
 		}
