@@ -13,7 +13,7 @@ import (
 
 // AllReduce is the latency of an all-reduce by message size under one setting of NCCL.
 type AllReduce struct {
-	Label  string            // what people call it, such as "LL + Ring"; Setting() if empty
+	Label  string            // what people call it, such as "LL over Ring"; Setting() if empty
 	Env    map[string]string // NCCL_* of the process
 	Points []AllReducePoint
 }

@@ -30,7 +30,7 @@ var groups = []data.BottleneckRow{
 func Bottlenecks(ws []Window) data.Bottlenecks {
 	b := data.Bottlenecks{
 		Heading: "Where the milliseconds of one decode step go",
-		Note:    "Rank 0. Shares are of the summed GPU time: every kernel and copy, also those that ran beside others.",
+		Note:    ofRank(ws) + ". Shares are of the summed GPU time: every kernel and copy, also those that ran beside others." + alsoHolds(ws),
 	}
 	for _, w := range ws {
 		low, high := w.StepRange()

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rooflab/rooflab/data"
@@ -10,9 +11,6 @@ import (
 
 // gemms are the components that multiply matrices.
 var gemms = []string{"moe.experts", "attention.proj", "moe.shared_expert", "moe.router", "mlp.dense", "lm_head"}
-
-// collectives are the components that move data between GPUs.
-var collectives = []string{"allreduce", "allgather", "reduce_scatter", "all_to_all", "p2p"}
 
 // where says at which loads something holds: "" for all or none, else "at C = 1 and 64".
 func where(ws []Window, holds func(i int, w Window) bool) (n int, text string) {
@@ -29,12 +27,13 @@ func where(ws []Window, holds func(i int, w Window) bool) (n int, text string) {
 	return n, "at C = " + list(at)
 }
 
-// StillTheGEMMs judges the belief that matrix products are what a step is made of: against the collectives, at each load.
+// StillTheGEMMs judges the belief that matrix products are what a step is made of: at each load they must take more than
+// the largest other row of the bottleneck table.
 func StillTheGEMMs(ws []Window, ref data.Ref) data.Finding {
 	f := data.Finding{ID: "gemms", Claim: "It is still the GEMMs.", Ref: ref, Verdict: data.Confirmed}
-	n, at := where(ws, func(_ int, w Window) bool { return w.Sum(gemms...) < w.Sum(collectives...) })
+	n, when := where(ws, func(_ int, w Window) bool { return w.Sum(gemms...) < w.Sum(w.largestOther().Components...) })
 	if n > 0 {
-		f.Verdict, f.Where = data.Rejected, at
+		f.Verdict, f.Where = data.Rejected, when
 	}
 	f.Values = values(ws, func(_ int, w Window) string { return percent(w.Share(gemms...)) })
 	if len(ws) == 0 {
@@ -42,15 +41,31 @@ func StillTheGEMMs(ws []Window, ref data.Ref) data.Finding {
 		return f
 	}
 	first, last := ws[0], ws[len(ws)-1]
+	was, is := first.largestOther(), last.largestOther()
 	if len(ws) == 1 {
-		f.Text = fmt.Sprintf("All GEMMs together, experts included, take %s of the summed GPU time; the collectives take %s.",
-			percent(first.Share(gemms...)), percent(first.Share(collectives...)))
+		f.Text = fmt.Sprintf("All GEMMs together, experts included: %s of the summed GPU time. The most of anything else: %s, %s.",
+			percent(first.Share(gemms...)), subject(was), percent(first.Share(was.Components...)))
 		return f
 	}
-	f.Text = fmt.Sprintf("All GEMMs together, experts included, go from %s of the summed GPU time at %s to %s at %s; the collectives from %s to %s.",
-		percent(first.Share(gemms...)), first.Label(), percent(last.Share(gemms...)), last.Label(),
-		percent(first.Share(collectives...)), percent(last.Share(collectives...)))
+	f.Text = fmt.Sprintf("All GEMMs together, experts included, go from %s of the summed GPU time at %s to %s at %s. The most of anything else: ",
+		percent(first.Share(gemms...)), first.Label(), percent(last.Share(gemms...)), last.Label())
+	if subject(was) == subject(is) {
+		f.Text += fmt.Sprintf("%s, from %s to %s.", subject(is), percent(first.Share(is.Components...)), percent(last.Share(is.Components...)))
+	} else {
+		f.Text += fmt.Sprintf("%s with %s, then %s with %s.", subject(was), percent(first.Share(was.Components...)), subject(is), percent(last.Share(is.Components...)))
+	}
 	return f
+}
+
+// largestOther is the row of the bottleneck table with the most time that multiplies no matrices.
+func (w Window) largestOther() data.BottleneckRow {
+	top, most := data.BottleneckRow{Label: "other work", Components: []string{"unknown"}}, int64(0)
+	for _, r := range withOthers([]Window{w}) {
+		if ns := w.Sum(r.Components...); !slices.Contains(gemms, r.Components[0]) && ns > most {
+			top, most = r, ns
+		}
+	}
+	return top
 }
 
 // LikeBaseline judges the belief that a component has the share which an earlier campaign found. A single earlier figure
@@ -69,14 +84,14 @@ func LikeBaseline(b data.Baseline, share data.BaselineShare, ws []Window, ref da
 	}
 	f := data.Finding{ID: "baseline-" + strings.ReplaceAll(share.Component, ".", "-"), Ref: ref,
 		Claim: fmt.Sprintf("%s: %s, as in %s.", share.Label, said, b.Model)}
-	n, at := where(ws, func(_ int, w Window) bool { return w.SharePct(parts...) >= low && w.SharePct(parts...) <= high })
+	n, when := where(ws, func(_ int, w Window) bool { return w.SharePct(parts...) >= low && w.SharePct(parts...) <= high })
 	switch {
 	case len(ws) == 0:
 		f.Verdict = data.Open
 	case n == 0:
 		f.Verdict = data.Rejected
 	default:
-		f.Verdict, f.Where = data.Confirmed, at
+		f.Verdict, f.Where = data.Confirmed, when
 	}
 	f.Values = values(ws, func(_ int, w Window) string { return percent(w.Share(parts...)) })
 	f.Text = against(ws, parts, low, high)
@@ -129,20 +144,13 @@ type Alternative struct {
 	OtherNs  int64 `json:"other_ns"`
 }
 
-// of returns the alternative of load i; one that was not measured when the list is short.
-func of(alts []Alternative, i int) Alternative {
-	if i < len(alts) {
-		return alts[i]
-	}
-	return Alternative{}
-}
-
 // Setting judges the belief that a setting is right, from calls measured with it and with the alternative.
 // A difference under 2 % counts as none.
 func Setting(id, claim, alternative string, ws []Window, alts []Alternative, ref data.Ref) data.Finding {
 	f := data.Finding{ID: id, Claim: claim, Ref: ref}
-	slower, at := where(ws, func(i int, _ Window) bool {
-		return of(alts, i).OtherNs > 0 && of(alts, i).ServedNs*100 > of(alts, i).OtherNs*102
+	slower, when := where(ws, func(i int, _ Window) bool {
+		a := at(alts, i)
+		return a.OtherNs > 0 && a.ServedNs*100 > a.OtherNs*102
 	})
 	measured := 0
 	for _, a := range alts {
@@ -154,7 +162,7 @@ func Setting(id, claim, alternative string, ws []Window, alts []Alternative, ref
 	case measured == 0:
 		f.Verdict = data.Open
 	case slower > 0:
-		f.Verdict, f.Where = data.Rejected, at
+		f.Verdict, f.Where = data.Rejected, when
 	default:
 		f.Verdict = data.Confirmed
 	}
@@ -164,7 +172,7 @@ func Setting(id, claim, alternative string, ws []Window, alts []Alternative, ref
 		f.Text = "Time of a call against " + alternative + ", at the message size of each load, measured alone."
 	}
 	f.Values = values(ws, func(i int, _ Window) string {
-		a := of(alts, i)
+		a := at(alts, i)
 		if a.OtherNs == 0 || a.ServedNs == 0 {
 			return "open"
 		}
@@ -182,7 +190,7 @@ type RoofPoint struct {
 // MemoryBound judges the belief that a kernel is limited by memory: every point must lie left of the ridge.
 func MemoryBound(id, claim string, ws []Window, pts []RoofPoint, ridge float64, ref data.Ref) data.Finding {
 	f := data.Finding{ID: id, Claim: claim, Ref: ref, Verdict: data.Confirmed}
-	right, at := where(ws, func(i int, _ Window) bool { return roofAt(pts, i).Intensity > ridge })
+	right, when := where(ws, func(i int, _ Window) bool { return at(pts, i).Intensity > ridge })
 	measured := 0
 	for _, p := range pts {
 		if p.Intensity > 0 {
@@ -193,10 +201,10 @@ func MemoryBound(id, claim string, ws []Window, pts []RoofPoint, ridge float64, 
 	case measured == 0:
 		f.Verdict = data.Open
 	case right > 0:
-		f.Verdict, f.Where = data.Rejected, at
+		f.Verdict, f.Where = data.Rejected, when
 	}
 	f.Values = values(ws, func(i int, _ Window) string {
-		p := roofAt(pts, i)
+		p := at(pts, i)
 		if p.Intensity == 0 {
 			return "open"
 		}
@@ -214,27 +222,23 @@ func MemoryBound(id, claim string, ws []Window, pts []RoofPoint, ridge float64, 
 	return f
 }
 
-func roofAt(pts []RoofPoint, i int) RoofPoint {
-	if i < len(pts) {
-		return pts[i]
-	}
-	return RoofPoint{}
-}
-
 // RanksWait judges the belief that a collective is slow because one rank waits for another.
 // It needs the traces of two ranks; waiting that takes more than a fifth of the collective confirms it.
 func RanksWait(ws []Window, ref data.Ref) data.Finding {
 	f := data.Finding{ID: "waiting", Claim: "All-reduce is one rank waiting for another.", Ref: ref}
 	known, seen := where(ws, func(_ int, w Window) bool { return len(w.WaitNs) > 0 })
-	late, at := where(ws, func(_ int, w Window) bool { return len(w.WaitNs) > 0 && w.waited()*5 > w.Sum("allreduce") })
+	late, when := where(ws, func(_ int, w Window) bool { return len(w.WaitNs) > 0 && w.WaitNs[0]*5 > w.matchedNs(0) })
 	const text = "Where several ranks were traced, this is how much of all-reduce time is waiting for the last one"
 	switch {
 	case known == 0:
 		f.Verdict, f.Text = data.Open, "It takes the traces of two ranks that ran all-reduces at the same time."
 	case late > 0:
-		f.Verdict, f.Where, f.Text = data.Confirmed, at, text+"."
+		f.Verdict, f.Where, f.Text = data.Confirmed, when, text+"."
 	default:
 		f.Verdict, f.Where, f.Text = data.Rejected, seen, text+"; the rest is transfer."
+	}
+	if n := unmatched(ws); n > 0 {
+		f.Text += fmt.Sprintf(" All-reduces without a partner in the other traces are left out: %s.", units.Count(int64(n)))
 	}
 	if known > 0 && known < len(ws) {
 		f.Text += " Open where the trace of one rank was kept."
@@ -243,10 +247,23 @@ func RanksWait(ws []Window, ref data.Ref) data.Finding {
 		if len(w.WaitNs) == 0 {
 			return "open"
 		}
-		return percent(units.Percent(w.waited(), w.Sum("allreduce"), 1))
+		return percent(w.waitPct(0))
 	})
 	return f
 }
 
-// waited is the waiting of the window's own rank, the first of the report.
-func (w Window) waited() int64 { return w.WaitNs[0] }
+// matchedNs is the time of the all-reduces that were found on every rank, on the i-th rank of the report: the whole that
+// its waiting is a part of.
+func (w Window) matchedNs(i int) int64 { return w.WaitNs[i] + w.TransferNs + at(w.TailNs, i) }
+
+// waitPct formats the waiting of the i-th rank in percent of its matched all-reduces.
+func (w Window) waitPct(i int) string { return units.Percent(w.WaitNs[i], w.matchedNs(i), 1) }
+
+// unmatched counts the all-reduces of the windows' own ranks that have no partner.
+func unmatched(ws []Window) int {
+	n := 0
+	for _, w := range ws {
+		n += at(w.Unmatched, 0)
+	}
+	return n
+}

@@ -141,13 +141,25 @@ func HowSure(ws []Window, components ...string) data.Fact {
 		list(steps), list(loads), units.Float(spread, 1))
 	for _, w := range ws {
 		for _, o := range w.OtherRanks {
-			text += fmt.Sprintf(" At %s %s of another rank differs by %s.", w.Label(), subjectOf(o.Name), percent(difference(o.Ns, w.Sum(o.Name))))
+			text += fmt.Sprintf(" At %s %s of rank %d differs by %s.", w.Label(), subjectOf(o.Name), o.Rank, percent(difference(o.Ns, w.Sum(o.Name))))
 		}
 	}
+	text += alsoHolds(ws)
 	if len(cost) > 0 {
 		text += fmt.Sprintf(" Profiling made a step %s longer.", percent(list(cost)))
 	}
 	return data.Fact{Head: "How sure", Text: text}
+}
+
+// alsoHolds tells of windows that hold more than whole decode steps, or is "".
+func alsoHolds(ws []Window) string {
+	text := ""
+	for _, w := range ws {
+		if len(w.OtherSteps) > 0 {
+			text += fmt.Sprintf(" At %s the window also holds %s; shares are of all GPU time in it.", w.Label(), list(w.OtherSteps))
+		}
+	}
+	return text
 }
 
 // difference formats |a-b| in percent of b.

@@ -3,6 +3,7 @@ package rules
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/rooflab/rooflab/data"
 	"github.com/rooflab/rooflab/trace"
@@ -21,22 +22,23 @@ func NewWindow(streams int, report *breakdown.Report, ref data.Ref) (Window, err
 	}
 	w := Window{Streams: streams, Rank: r.Rank, Ranks: len(report.Ranks), WorldSize: r.WorldSize, Steps: r.StepCount(),
 		SpanNs: r.SpanNs, BusyNs: r.BusyNs, SummedNs: r.SummedNs, OverlapNs: r.OverlapNs, IdleNs: r.IdleNs,
-		Components: components(r.Components), KernelLaunches: r.Launches.Kernels, GraphLaunches: r.Launches.Graphs, Ref: ref}
+		Components: components(r.Components), KernelLaunches: r.Launches.Kernels, GraphLaunches: r.Launches.Graphs, OtherSteps: r.OtherSteps(), Ref: ref}
+	decode := slices.ContainsFunc(r.StepTable, func(s breakdown.Step) bool { return s.Kind == trace.Decode && !s.Partial })
 	for _, s := range r.StepTable {
-		if s.Kind == trace.Idle || s.Partial { // its time and shares say nothing about a step
+		if s.Kind == trace.Idle || s.Partial || s.Kind != trace.Decode && decode { // says nothing about the steps that are counted
 			continue
 		}
 		w.PerStep = append(w.PerStep, StepCost{SpanNs: s.SpanNs, SummedNs: s.SummedNs, Components: components(s.Components)})
 	}
 	for _, k := range r.Kernels {
-		w.Kernels = append(w.Kernels, Kernel{Name: k.Name, Component: k.Component, N: k.N, Ns: k.Ns})
+		w.Kernels = append(w.Kernels, Kernel{Name: Cut(k.Name, 120), Component: k.Component, N: k.N, Ns: k.Ns})
 	}
-	if c := report.Collectives; c != nil && c.Matched > 0 {
-		w.WaitNs, w.TransferNs = c.WaitNs, c.TransferNs
+	if c := report.Collectives; c != nil && c.Matched > 0 && len(c.Ranks) == len(report.Ranks) {
+		w.WaitNs, w.TransferNs, w.TailNs, w.Unmatched = c.WaitNs, c.TransferNs, c.TailNs, c.Unmatched
 	}
 	for _, o := range report.Ranks[1:] {
 		c := o.Component("allreduce")
-		w.OtherRanks = append(w.OtherRanks, Component{Name: c.Name, N: c.N, Ns: c.Ns})
+		w.OtherRanks = append(w.OtherRanks, OtherRank{Rank: o.Rank, Name: c.Name, N: c.N, Ns: c.Ns})
 	}
 	return w, nil
 }
@@ -47,4 +49,13 @@ func components(list []breakdown.Component) []Component {
 		out = append(out, Component{Name: c.Name, N: c.N, Ns: c.Ns, OverlapNs: c.OverlapNs})
 	}
 	return out
+}
+
+// Cut shortens a kernel's name, which may carry hundreds of characters of template arguments, to at most n characters.
+func Cut(name string, n int) string {
+	r := []rune(name)
+	if len(r) <= n {
+		return name
+	}
+	return string(r[:max(n-1, 0)]) + "…"
 }

@@ -1,7 +1,9 @@
 package rules
 
 import (
+	"fmt"
 	"sort"
+	"strings"
 
 	"github.com/rooflab/rooflab/data"
 	"github.com/rooflab/rooflab/internal/units"
@@ -10,17 +12,39 @@ import (
 // Collectives shows, for each load with two or more traced ranks, how much of all-reduce time was waiting.
 func Collectives(ws []Window) data.Table {
 	t := data.Table{ID: "collectives", Title: "All-reduce: waiting and transfer",
-		Columns: []data.Column{{Head: "Load"}, {Head: "ranks"}, {Head: "all-reduce", Unit: "ms a step", Numeric: true}, {Head: "waiting", Unit: "ms a step", Numeric: true}, {Head: "waiting", Unit: "% of all-reduce", Numeric: true}},
-		Note:    "Waiting runs from a rank's arrival to the last arrival. Rank 0's figures."}
+		Columns: []data.Column{{Head: "Load"}, {Head: "ranks"}, {Head: "all-reduce", Unit: "ms a step", Numeric: true}, {Head: "waiting", Unit: "ms a step", Numeric: true}, {Head: "waiting", Unit: "% of matched", Numeric: true}, {Head: "unmatched", Unit: "n", Numeric: true}},
+		Note:    "Waiting runs from a rank's arrival to the last arrival, in all-reduces that were found in every trace of the load. " + ofRank(ws) + "."}
 	for _, w := range ws {
-		row := data.Row{Component: "allreduce", Cells: []string{w.Label(), ranks(w), units.MsPer(w.Sum("allreduce"), int64(max(w.Steps, 1)), 2), "open", "open"}}
+		row := data.Row{Component: "allreduce", Cells: []string{w.Label(), ranks(w), units.MsPer(w.Sum("allreduce"), int64(max(w.Steps, 1)), 2), "open", "open", "open"}}
 		if len(w.WaitNs) > 0 {
-			row.Cells[3] = units.MsPer(w.waited(), int64(max(w.Steps, 1)), 2)
-			row.Cells[4] = units.Percent(w.waited(), w.Sum("allreduce"), 1)
+			w.waiting(row.Cells[3:], 0)
 		}
 		t.Rows = append(t.Rows, row)
 	}
 	return t
+}
+
+// waiting fills in the waiting of the i-th rank: ms a step, percent of the matched all-reduces, and how many are not matched.
+func (w Window) waiting(cells []string, i int) {
+	cells[0], cells[1] = units.MsPer(w.WaitNs[i], int64(max(w.Steps, 1)), 2), w.waitPct(i)
+	cells[2] = units.Count(int64(at(w.Unmatched, i)))
+}
+
+// ofRank says whose figures the windows hold: "Rank 0", or of each load in order "Ranks 0, 1 and 0".
+func ofRank(ws []Window) string {
+	var all []string
+	same := true
+	for _, w := range ws {
+		all = append(all, units.Count(int64(w.Rank)))
+		same = same && w.Rank == ws[0].Rank
+	}
+	switch {
+	case len(ws) == 0:
+		return "One rank"
+	case same:
+		return "Rank " + all[0]
+	}
+	return "Ranks " + list(all)
 }
 
 func ranks(w Window) string {
@@ -83,8 +107,8 @@ func Launches(ws []Window) data.Table {
 }
 
 // Modes compares windows of one load that differ in one setting, such as eager and graphs. Their names head the columns.
-func Modes(title string, ws []Window) data.Table {
-	t := data.Table{Title: title, Columns: []data.Column{{Head: "Per step"}}}
+func Modes(streams int, ws []Window) data.Table {
+	t := data.Table{Title: fmt.Sprintf("One decode step at C = %d, %s", streams, strings.ToLower(ofRank(ws))), Columns: []data.Column{{Head: "Per step"}}}
 	for _, l := range labels(ws) {
 		t.Columns = append(t.Columns, data.Column{Head: l, Unit: "ms", Numeric: true})
 	}
@@ -110,16 +134,13 @@ func Modes(title string, ws []Window) data.Table {
 // RankTable sets the ranks of each window side by side: the all-reduce of each rank, and how much of it was waiting.
 func RankTable(ws []Window) data.Table {
 	t := data.Table{ID: "ranks", Title: "All-reduce on each rank",
-		Columns: []data.Column{{Head: "Run"}, {Head: "Rank"}, {Head: "all-reduce", Unit: "ms a step", Numeric: true}, {Head: "of it waiting", Unit: "ms a step", Numeric: true}, {Head: "waiting", Unit: "% of all-reduce", Numeric: true}}}
+		Columns: []data.Column{{Head: "Run"}, {Head: "Rank"}, {Head: "all-reduce", Unit: "ms a step", Numeric: true}, {Head: "of it waiting", Unit: "ms a step", Numeric: true}, {Head: "waiting", Unit: "% of matched", Numeric: true}, {Head: "unmatched", Unit: "n", Numeric: true}}}
 	for _, w := range ws {
-		sums := []int64{w.Sum("allreduce")}
-		for _, o := range w.OtherRanks {
-			sums = append(sums, o.Ns)
-		}
-		for i, ns := range sums {
-			row := data.Row{Component: "allreduce", Cells: []string{w.Label(), units.Count(int64(i)), units.MsPer(ns, int64(max(w.Steps, 1)), 2), "open", "open"}}
+		each := append([]OtherRank{{Rank: w.Rank, Ns: w.Sum("allreduce")}}, w.OtherRanks...)
+		for i, r := range each {
+			row := data.Row{Component: "allreduce", Cells: []string{w.Label(), units.Count(int64(r.Rank)), units.MsPer(r.Ns, int64(max(w.Steps, 1)), 2), "open", "open", "open"}}
 			if i < len(w.WaitNs) {
-				row.Cells[3], row.Cells[4] = units.MsPer(w.WaitNs[i], int64(max(w.Steps, 1)), 2), units.Percent(w.WaitNs[i], ns, 1)
+				w.waiting(row.Cells[3:], i)
 			}
 			t.Rows = append(t.Rows, row)
 		}

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rooflab/rooflab/data"
@@ -19,6 +20,7 @@ type Floor struct {
 // Micro is what the micro-benchmarks say about each load: notebook 20 saves it, notebook 40 judges with it.
 type Micro struct {
 	Loads       []int         `json:"loads"`
+	Served      NCCL          `json:"served"`       // what the micro-benchmark of the server's setting prescribed
 	Setting     []Alternative `json:"setting"`      // all-reduce as the server is set, against NCCL's own choice
 	Peer        []Alternative `json:"peer"`         // the same, against a direct link between the GPUs
 	Roof        []RoofPoint   `json:"roof"`         // the expert GEMMs under their measured roof
@@ -28,6 +30,39 @@ type Micro struct {
 	ExpertBytes []int64       `json:"expert_bytes"` // of weights that a layer reads for them
 	ExpertNs    []int64       `json:"expert_ns"`    // of a layer's expert GEMMs, measured alone
 	Floors      []Floor       `json:"floors"`
+}
+
+// For returns the figures in the order of the windows, matched by streams. A load that was not measured alone has zero
+// figures, and a saving from it stays open. Rules take figures by position, so that they get them through here.
+func (m Micro) For(ws []Window) Micro {
+	out := Micro{Served: m.Served, Ridge: m.Ridge, Experts: m.Experts}
+	for _, f := range m.Floors {
+		f.Ns = nil
+		out.Floors = append(out.Floors, f)
+	}
+	for _, w := range ws {
+		i := slices.Index(m.Loads, w.Streams) // -1 when this load was not measured
+		out.Loads = append(out.Loads, w.Streams)
+		out.Setting = append(out.Setting, at(m.Setting, i))
+		out.Peer = append(out.Peer, at(m.Peer, i))
+		out.Roof = append(out.Roof, at(m.Roof, i))
+		out.ExpertsHit = append(out.ExpertsHit, at(m.ExpertsHit, i))
+		out.ExpertBytes = append(out.ExpertBytes, at(m.ExpertBytes, i))
+		out.ExpertNs = append(out.ExpertNs, at(m.ExpertNs, i))
+		for k, f := range m.Floors {
+			out.Floors[k].Ns = append(out.Floors[k].Ns, at(f.Ns, i))
+		}
+	}
+	return out
+}
+
+// at returns a figure of a load; a zero one when there is none.
+func at[T any](list []T, i int) T {
+	if i >= 0 && i < len(list) {
+		return list[i]
+	}
+	var none T
+	return none
 }
 
 // Floor returns the floor of a component; one without times when none is known.
@@ -43,7 +78,7 @@ func (m Micro) Floor(component string) Floor {
 // Growth says what the last two loads changed for messages and for expert weights, or "" with fewer loads.
 func (m Micro) Growth() string {
 	n := len(m.Loads)
-	if n < 2 || len(m.ExpertsHit) < n || m.ExpertsHit[n-2] == 0 {
+	if n < 2 || len(m.ExpertsHit) < n || m.ExpertsHit[n-2] == 0 || m.ExpertsHit[n-1] == 0 {
 		return ""
 	}
 	a, b := m.Loads[n-2], m.Loads[n-1]
@@ -66,8 +101,13 @@ func factor(a, b int64) string {
 // ReadTogether sets the growth of messages beside that of expert weights between the last two loads.
 func (m Micro) ReadTogether() string {
 	n := len(m.Loads)
-	if n < 2 || len(m.Setting) < n || len(m.ExpertBytes) < n || len(m.ExpertNs) < n || m.Setting[n-2].ServedNs == 0 || m.ExpertNs[n-2] == 0 {
+	if n < 2 || len(m.Setting) < n || len(m.ExpertBytes) < n || len(m.ExpertNs) < n {
 		return ""
+	}
+	for i := n - 2; i < n; i++ {
+		if m.Setting[i].ServedNs == 0 || m.ExpertNs[i] == 0 || m.ExpertBytes[i] == 0 {
+			return ""
+		}
 	}
 	return fmt.Sprintf("Read together: from %d to %d tokens a message grows %s times and its time as served %s times. The experts’ bytes grow %s times, and their time %s times.",
 		m.Loads[n-2], m.Loads[n-1], units.Ratio(int64(m.Loads[n-1]), int64(m.Loads[n-2]), 1), units.Ratio(m.Setting[n-1].ServedNs, m.Setting[n-2].ServedNs, 1),
@@ -87,22 +127,14 @@ func Floors(ws []Window, floors []Floor) data.Table {
 		t.Columns = append(t.Columns, data.Column{Head: w.Label(), Unit: "×", Numeric: true})
 	}
 	for _, f := range floors {
-		row := data.Row{Cells: []string{f.Label, openIfZero(f.at(last), units.Ms(f.at(last), 2))}, Component: f.Components[0], Note: f.Why}
+		row := data.Row{Cells: []string{f.Label, openIfZero(at(f.Ns, last), units.Ms(at(f.Ns, last), 2))}, Component: f.Components[0], Note: f.Why}
 		for i, w := range ws {
-			row.Cells = append(row.Cells, openIfZero(f.at(i), units.Ratio(w.PerStepNs(f.Components...), f.at(i), 1)))
+			row.Cells = append(row.Cells, openIfZero(at(f.Ns, i), units.Ratio(w.PerStepNs(f.Components...), at(f.Ns, i), 1)))
 		}
 		t.Rows = append(t.Rows, row)
 	}
 	t.Note = "A floor counts what must be read, computed or exchanged. Below 1: the work is quicker inside the server than the measurement that made the floor."
 	return t
-}
-
-// at is the floor at load i, 0 when none is known.
-func (f Floor) at(i int) int64 {
-	if i < len(f.Ns) {
-		return f.Ns[i]
-	}
-	return 0
 }
 
 func openIfZero(v int64, text string) string {
@@ -139,12 +171,17 @@ func Tiers(ws []Window, savings []Saving) data.Tiers {
 func (s Saving) gain(i int, w Window) data.Gain {
 	g := data.Gain{StepNs: w.StepNs()}
 	if len(s.Components) > 0 {
-		g.FloorNs = max(w.StepNs()-w.PerStepNs(s.Components...), 0)
+		g.FloorNs = max(w.StepNs()-w.ExposedNs(s.Components...), 0)
 	}
-	if s.Ns[i] >= 0 {
+	if i < len(s.Ns) && s.Ns[i] >= 0 {
 		g.AfterNs = w.StepNs() - s.Ns[i]
 	}
 	return g
+}
+
+// capped keeps a saving of components between nothing and what they can bring.
+func (w Window) capped(ns int64, components ...string) int64 {
+	return min(max(ns, 0), w.ExposedNs(components...))
 }
 
 // Together adds a sum row: the savings of several tiers taken once each. Tiers that exclude each other must not be given together.
@@ -153,7 +190,7 @@ func Together(t data.Tiers, ws []Window, change, detail string, savings ...Savin
 	for i, w := range ws {
 		g := data.Gain{StepNs: w.StepNs(), AfterNs: w.StepNs()}
 		for _, s := range savings {
-			if s.Ns[i] < 0 {
+			if i >= len(s.Ns) || s.Ns[i] < 0 {
 				g.AfterNs = 0
 				break
 			}
@@ -170,7 +207,7 @@ func Together(t data.Tiers, ws []Window, change, detail string, savings ...Savin
 func FromRatio(ws []Window, component string, alts []Alternative) []int64 {
 	var out []int64
 	for i, w := range ws {
-		a := of(alts, i)
+		a := at(alts, i)
 		switch {
 		case a.ServedNs == 0 || a.OtherNs == 0:
 			out = append(out, -1)
@@ -178,7 +215,7 @@ func FromRatio(ws []Window, component string, alts []Alternative) []int64 {
 			out = append(out, 0)
 		default:
 			ns := w.PerStepNs(component)
-			out = append(out, ns-ns*a.OtherNs/a.ServedNs)
+			out = append(out, w.capped(ns-ns*a.OtherNs/a.ServedNs, component))
 		}
 	}
 	return out
@@ -189,20 +226,21 @@ func ToFloor(ws []Window, f Floor) []int64 {
 	var out []int64
 	for i, w := range ws {
 		switch {
-		case f.at(i) == 0:
+		case at(f.Ns, i) == 0:
 			out = append(out, -1)
 		default:
-			out = append(out, max(0, w.PerStepNs(f.Components...)-f.at(i)))
+			out = append(out, w.capped(w.PerStepNs(f.Components...)-at(f.Ns, i), f.Components...))
 		}
 	}
 	return out
 }
 
 // All turns components into savings: they go away. With it the bound and the alternative are the same.
+// Only time that passes beside no other work can be saved; the rest hides behind that work and is none of the step.
 func All(ws []Window, components ...string) []int64 {
 	var out []int64
 	for _, w := range ws {
-		out = append(out, w.PerStepNs(components...))
+		out = append(out, w.ExposedNs(components...))
 	}
 	return out
 }

@@ -52,13 +52,14 @@ func SharesTitle(ws []Window, a, b string) string {
 // SettingTitle heads the figure of a call over message size: what the served setting costs against the alternative.
 func SettingTitle(served, alternative string, ws []Window, alts []Alternative) string {
 	var same, more []string
-	for i, a := range alts {
+	for i, w := range ws {
+		a := at(alts, i)
 		switch {
 		case a.ServedNs == 0 || a.OtherNs == 0:
 		case a.ServedNs*100 <= a.OtherNs*102:
-			same = append(same, fmt.Sprint(ws[i].Streams))
+			same = append(same, fmt.Sprint(w.Streams))
 		default:
-			more = []string{units.Ratio(a.ServedNs, a.OtherNs, 1), ws[i].Label()}
+			more = []string{units.Ratio(a.ServedNs, a.OtherNs, 1), w.Label()}
 		}
 	}
 	switch {

@@ -5,6 +5,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rooflab/rooflab/data"
@@ -32,10 +33,13 @@ type Window struct {
 	GraphLaunches  int         `json:"graph_launches"`
 	UnprofiledNs   int64       `json:"unprofiled_ns,omitempty"` // steady median ITL; 0 = not measured
 	OutputTokS     float64     `json:"output_tok_s,omitempty"`  // 0 = not measured
-	WaitNs         []int64     `json:"wait_ns,omitempty"`       // per rank, of all collectives; nil = one rank was kept
-	TransferNs     int64       `json:"transfer_ns,omitempty"`
-	OtherRanks     []Component `json:"other_ranks,omitempty"` // the all-reduce of each further rank
-	Ref            data.Ref    `json:"ref,omitzero"`          // the cell that read the trace
+	WaitNs         []int64     `json:"wait_ns,omitempty"`       // of matched all-reduces, per rank; nil = one rank was kept
+	TransferNs     int64       `json:"transfer_ns,omitempty"`   // of matched all-reduces, the same on every rank
+	TailNs         []int64     `json:"tail_ns,omitempty"`       // per rank; wait + transfer + tail = time of matched all-reduces
+	Unmatched      []int       `json:"unmatched,omitempty"`     // per rank, all-reduces without a partner on the others
+	OtherRanks     []OtherRank `json:"other_ranks,omitempty"`   // the all-reduce of each further rank
+	OtherSteps     []string    `json:"other_steps,omitempty"`   // steps of the window that are no whole decode steps: "1 prefill step"
+	Ref            data.Ref    `json:"ref,omitzero"`            // the cell that read the trace
 }
 
 // Component is a component's total over the window. OverlapNs ran beside other work.
@@ -44,6 +48,14 @@ type Component struct {
 	N         int    `json:"n"`
 	Ns        int64  `json:"ns"`
 	OverlapNs int64  `json:"overlap_ns,omitempty"`
+}
+
+// OtherRank is the all-reduce of a further rank over the window.
+type OtherRank struct {
+	Rank int    `json:"rank"`
+	Name string `json:"name"`
+	N    int    `json:"n"`
+	Ns   int64  `json:"ns"`
 }
 
 // StepCost is one complete step of the window. Its span reaches to the start of the next step.
@@ -88,6 +100,20 @@ func (w Window) PerStepNs(components ...string) int64 {
 		return 0
 	}
 	return w.Sum(components...) / int64(w.Steps)
+}
+
+// ExposedNs is PerStepNs less what ran beside other work: at most this much of a step goes when the components do.
+func (w Window) ExposedNs(components ...string) int64 {
+	if w.Steps == 0 {
+		return 0
+	}
+	ns := w.Sum(components...)
+	for _, c := range w.Components {
+		if slices.Contains(components, c.Name) {
+			ns -= c.OverlapNs
+		}
+	}
+	return ns / int64(w.Steps)
 }
 
 // Share formats the named components as percent of the summed GPU time, with one decimal.
