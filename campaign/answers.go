@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rooflab/rooflab/campaign/metrics"
+	"github.com/rooflab/rooflab/data"
 )
 
 // keepAnswers keeps what a live server says before its first round under the names that a replay reads, so that the
@@ -63,4 +64,18 @@ func replaceHost(text, host string) string {
 		text = re.ReplaceAllString(text, "${1}host${2}")
 	}
 	return text
+}
+
+// neutral is withoutHosts for how a server was started.
+func (s *Session) neutral(e data.Environment) data.Environment {
+	args := []string{}
+	for _, a := range e.Args {
+		args = append(args, s.withoutHosts(a))
+	}
+	env := map[string]string{}
+	for name, value := range e.Env {
+		env[name] = s.withoutHosts(value)
+	}
+	e.Args, e.Env = args, env
+	return e
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -260,6 +261,10 @@ func TestRoundOnALiveServer(t *testing.T) {
 	defer server.Close()
 	s := open(t, t.TempDir(), Options{Target: live(t, server, nil), TraceDir: server.TraceDir})
 	s.patience = 300 * time.Millisecond
+	host, _ := os.Hostname()
+	if err := s.SaveEnvironment(data.Environment{Engine: "vllm", Args: []string{"--master-addr", host}, TP: 2, Graphs: "none"}); err != nil {
+		t.Fatal(err)
+	}
 	r, err := s.Round(RoundOptions{Streams: 1, OutputTokens: 20, WindowSteps: 4})
 	if err != nil {
 		t.Fatal(err)
@@ -288,6 +293,11 @@ func TestRoundOnALiveServer(t *testing.T) {
 			t.Errorf("run.json holds %s", secret)
 		}
 	}
+	run, err := s.readRun()
+	want := data.Environment{Engine: "vllm", Version: "0.24.0", Args: []string{"--master-addr", "host"}, TP: 2, Graphs: "none"}
+	if diff := cmp.Diff(want, run.Environment); diff != "" || err != nil {
+		t.Errorf("environment (-want +got):\n%s%v", diff, err)
+	}
 	checkReplays(t, s.dir, r)
 }
 
@@ -296,6 +306,9 @@ func checkReplays(t *testing.T, dir string, live data.Round) {
 	t.Helper()
 	s := open(t, t.TempDir(), Options{Target: "replay:" + dir})
 	info, err := s.Server()
+	if err := s.SaveEnvironment(data.Environment{Engine: "another"}); err != nil || exists(filepath.Join(s.dir, "runs")) {
+		t.Errorf("a replay's environment was written: %v", err)
+	}
 	if err != nil || info.Recorded != "h200x2-kimi-k2.5-int4/main" || info.Version != "0.24.0" || info.WorldSize != 2 {
 		t.Errorf("%+v %v", info, err)
 	}

@@ -1,6 +1,7 @@
 package campaign
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -147,13 +148,25 @@ func (s *Session) Traces(round data.Round) []string {
 	return paths
 }
 
-// SaveEnvironment keeps how the live server runs with the run's rounds. Mask secrets before.
+// SaveEnvironment keeps how the live server runs with the run's rounds, without host names. Mask secrets before.
+// Routing and version stay when e has none. A replay keeps the recorded environment.
 func (s *Session) SaveEnvironment(e data.Environment) error {
+	ctx, stop := interruptible(context.Background())
+	defer stop()
+	if err := s.askReplay(ctx); err != nil || s.about != nil {
+		return err
+	}
 	r, err := s.readRun()
 	if err != nil {
 		return err
 	}
-	r.Environment = e
+	if e.Version == "" {
+		e.Version = r.Environment.Version
+	}
+	if e.Routing == "" {
+		e.Routing = r.Environment.Routing
+	}
+	r.Environment = s.neutral(e)
 	return s.writeRun(r)
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rooflab/rooflab/data"
 	"github.com/rooflab/rooflab/internal/sharedtest"
 )
 
@@ -241,5 +242,25 @@ func TestFilesWithoutServersSayWhatWasLookedFor(t *testing.T) {
 	}
 	if _, err := Unit(os.DirFS(t.TempDir()), "no.service"); err == nil || !strings.Contains(err.Error(), "no.service") {
 		t.Errorf("absent unit: %v", err)
+	}
+}
+
+func TestEnvironmentKeepsWhatChangesTheServerAndNoSecret(t *testing.T) {
+	s, err := Process([]byte("vllm\x00serve\x00/srv/m\x00-tp\x004\x00--api-key\x00hunter2hunter2\x00--enforce-eager\x00"),
+		[]byte("HOME=/home/me\x00NCCL_PROTO=LL\x00VLLM_API_KEY=hunter2hunter2\x00HF_TOKEN=hf_abcdefgh\x00"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Version = "0.24.0"
+	want := data.Environment{Engine: "vllm", Version: "0.24.0", Args: []string{"serve", "/srv/m", "-tp", "4", "--api-key", Mask, "--enforce-eager"},
+		Env: map[string]string{"NCCL_PROTO": "LL", "VLLM_API_KEY": Mask}, TP: 4, Graphs: "none"}
+	if diff := cmp.Diff(want, s.Environment()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	for words, graphs := range map[string]string{"": "the version's default", "-cc.cudagraph_mode=FULL_AND_PIECEWISE": "full and piecewise"} {
+		s, err := Line("vllm serve /srv/m " + words)
+		if e := s.Environment(); err != nil || e.Graphs != graphs || e.TP != 1 || e.Env != nil {
+			t.Errorf("%q: %+v %v", words, e, err)
+		}
 	}
 }

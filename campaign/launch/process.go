@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"path"
 	"strings"
+
+	"github.com/rooflab/rooflab/data"
 )
 
 // Process reads a live server from the contents of /proc/PID/cmdline and /proc/PID/environ (nil if it may not be read).
@@ -37,6 +39,30 @@ func Process(cmdline, environ []byte) (Server, error) {
 		s.Diagnostics = append(s.Diagnostics, noEnviron)
 	}
 	return s, err
+}
+
+// Environment returns what a campaign keeps of a live server: its words and those variables that change what it does,
+// secrets masked, its ranks and its CUDA graphs. The version is Server.Version.
+func (s Server) Environment() data.Environment {
+	e := data.Environment{Engine: s.Engine, Version: s.Version, Args: append([]string{}, s.Argv...), TP: int(s.TensorParallel())}
+	for _, v := range s.Env {
+		if v.Unknown || !relevant(v.Name) {
+			continue
+		}
+		if e.Env == nil {
+			e.Env = map[string]string{}
+		}
+		e.Env[v.Name] = v.Value
+	}
+	switch mode := s.CUDAGraphs(); mode {
+	case "off":
+		e.Graphs = "none"
+	case "default":
+		e.Graphs = "the version's default"
+	default:
+		e.Graphs = strings.ReplaceAll(mode, "_", " ")
+	}
+	return e
 }
 
 func split(raw []byte) []string {

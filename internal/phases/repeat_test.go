@@ -8,10 +8,12 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/rooflab/rooflab/campaign/replay"
+	"github.com/rooflab/rooflab/data"
 )
 
 // liveServer is a replay at the recorded speed that does not say that it is one.
@@ -58,15 +60,20 @@ func TestLiveCampaignCanBeRepeatedFromItsFolder(t *testing.T) {
 	dir := t.TempDir()
 	first := Options{Dir: filepath.Join(dir, "first"), Target: address, TraceDir: traceDir, From: archive(), Numbers: []int{0, 1},
 		Params: params(t, "loads=[64]", "outputTokens=24"), KernelDir: k}
+	write(t, filepath.Join(first.Dir, "runs/main/cmdline.txt"), "vllm\x00serve\x00/srv/m\x00-tp\x002\x00--api-key\x00hunter2hunter2\x00--enforce-eager\x00")
 	if err := Run(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
+	want := data.Environment{Engine: "vllm", Version: "0.24.0", Args: []string{"serve", "/srv/m", "-tp", "2", "--api-key", "***", "--enforce-eager"}, TP: 2, Graphs: "none"}
 	again := Options{Dir: filepath.Join(dir, "again"), Target: "replay:" + first.Dir, Numbers: []int{0, 1}, Params: first.Params, KernelDir: k}
 	if err := Run(t.Context(), again); err != nil {
 		t.Fatal(err)
 	}
 	var macro [2][]byte
 	for i, o := range []Options{first, again} {
+		if got := readRun(t, o).Environment; !reflect.DeepEqual(got, want) {
+			t.Errorf("the environment is %+v, want %+v", got, want)
+		}
 		var err error
 		if macro[i], err = os.ReadFile(filepath.Join(o.Dir, "results/macro.json")); err != nil {
 			t.Fatal(err)
