@@ -2,6 +2,7 @@ package kineto
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"strings"
 	"unsafe"
@@ -64,6 +65,9 @@ type decoder struct {
 
 // maxName is where longer names are cut: rules of the classifier look at every byte of a name. Real ones have up to 5,200.
 const maxName = 64 << 10
+
+// maxTime is the longest time of one GPU event, a day, in ns: garbage above it would overflow the sums.
+const maxTime = 24 * 3600 * 1_000_000_000
 
 func (d *decoder) init(b *trace.Builder, share func() float64) {
 	d.b, d.field, d.share = b, d.takeField, share
@@ -180,6 +184,8 @@ func (d *decoder) record(ev *event) {
 		switch {
 		case !okStart || !okDur:
 			d.bad("event_without_time", "GPU events without a readable ts or dur were left out")
+		case dur > maxTime || start > math.MaxInt64/2 || start < -math.MaxInt64/2:
+			d.bad("impossible_time", "GPU events that last longer than a day, or lie centuries away, were left out")
 		case dur < 0:
 			d.bad("negative_duration", "GPU events with a negative duration were left out")
 		case start == 0 && dur == 0:
