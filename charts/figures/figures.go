@@ -112,14 +112,15 @@ func ceiling(c roofline.Ceiling) charts.Ceiling {
 }
 
 // Timeline draws one layer in true time. Long collectives and GEMMs are named, the stretches between them get a brace.
+// Kernel names are cut to 80 characters: the component says what a kernel is.
 func Timeline(fig charts.Figure, slices []breakdown.Slice) (charts.Chart, error) {
-	caption(&fig, "One layer on rank 0 in true time: from the end of one MLP all-reduce to the end of the next. Gaps are gaps.")
+	caption(&fig, "One layer of one rank in true time: from the end of one MLP all-reduce to the end of the next. Gaps are gaps.")
 	t := charts.Timeline{Figure: fig, Lanes: []string{"main GPU stream"}}
 	for _, s := range slices {
 		if s.Lane > 0 && len(t.Lanes) == 1 {
 			t.Lanes = append(t.Lanes, "second GPU stream: "+words(s.Component))
 		}
-		t.Slices = append(t.Slices, charts.Slice{StartNs: s.StartNs, DurNs: s.DurNs, Lane: min(s.Lane, 1), Component: s.Component, Name: s.Name})
+		t.Slices = append(t.Slices, charts.Slice{StartNs: s.StartNs, DurNs: s.DurNs, Lane: min(s.Lane, 1), Component: s.Component, Name: rules.Cut(s.Name, 80)})
 	}
 	t.Groups = groups(slices)
 	return t.Chart()
