@@ -177,13 +177,13 @@ func decimal(value string) (*big.Rat, error) {
 }
 
 // LabelNcu names the launches of a sweep: two kernels a call, w13 then w2, calls in the order of tokens.
-func LabelNcu(kernels []NcuKernel, tokens ...int64) ([]NcuKernel, error) {
+func LabelNcu(kernels []NcuKernel, tokens ...int) ([]NcuKernel, error) {
 	if len(kernels) != 2*len(tokens) {
 		return nil, fmt.Errorf("label Nsight Compute kernels: %d launches for %d calls of two kernels each", len(kernels), len(tokens))
 	}
 	out := append([]NcuKernel(nil), kernels...)
 	for i := range out {
-		out[i].Tokens, out[i].Part = tokens[i/2], []string{"w13", "w2"}[i%2]
+		out[i].Tokens, out[i].Part = int64(tokens[i/2]), []string{"w13", "w2"}[i%2]
 	}
 	return out, nil
 }
