@@ -195,3 +195,14 @@ func TestAStepIsAWholeDecodeStepWhenThereAreAny(t *testing.T) {
 		}
 	}
 }
+
+func TestRanksThatNeverMeetAreNotSaidToHaveWaited(t *testing.T) {
+	apart := breakdown.Report{Ranks: []breakdown.Rank{{Rank: 0}, {Rank: 1}}, Collectives: &breakdown.Collectives{Ranks: []int{0, 1}, Unmatched: []int{5, 6}, WaitNs: []int64{0, 0}, TailNs: []int64{0, 0}}}
+	if text := apart.Table().Note; !strings.Contains(text, "different runs") || strings.Contains(text, "transfer") {
+		t.Errorf("ranks of two runs: %s", text)
+	}
+	apart.Collectives.Unmatched = []int{0, 6} // a rank without all-reduces
+	if text := apart.Table().Note; strings.Contains(text, "different runs") {
+		t.Errorf("a rank without all-reduces: %s", text)
+	}
+}

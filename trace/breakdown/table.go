@@ -215,6 +215,10 @@ func (r Report) notes() string {
 		lines = append(lines, line+".")
 	}
 	for _, c := range append(r.first(), r.More...) {
+		if c.Matched == 0 && slices.Min(c.Unmatched) > 0 {
+			lines = append(lines, "No all-reduce of one rank meets any of another in time: the files are of different runs or moments, so waiting is not known.")
+			continue
+		}
 		lines = append(lines, fmt.Sprintf("All-reduce, %s matched: transfer %s ms; waiting for the last rank %s ms; tail %s ms (totals, by rank).",
 			units.Count(int64(c.Matched)), units.Ms(c.TransferNs, 1), msList(c.WaitNs), msList(c.TailNs)))
 	}
