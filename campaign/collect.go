@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -55,6 +56,7 @@ func (s *Session) collect(ctx context.Context, round *data.Round, seen map[strin
 		return err
 	}
 	round.Traces, round.RanksKept, round.WorldSize = nil, nil, world
+	round.Notes = slices.DeleteFunc(round.Notes, aboutTraces) // of traces that are replaced
 	for _, t := range traces {
 		rel := filepath.Join("runs", s.run, fmt.Sprintf("c%d_rank%d.pt.trace.json.gz", round.Streams, t.rank))
 		if err := copyTrace(t, filepath.Join(s.dir, rel)); err != nil {
@@ -68,7 +70,7 @@ func (s *Session) collect(ctx context.Context, round *data.Round, seen map[strin
 		round.Traces = append(round.Traces, data.TraceFile{File: f, Rank: t.rank})
 		round.RanksKept = append(round.RanksKept, t.rank)
 		if t.steps == 0 {
-			round.Notes = append(round.Notes, fmt.Sprintf("the trace of rank %d holds no decode step of %d streams", t.rank, round.Streams))
+			round.Notes = append(round.Notes, fmt.Sprintf(noteNoStep, t.rank, round.Streams))
 		}
 	}
 	if len(traces) < world {
@@ -76,12 +78,26 @@ func (s *Session) collect(ctx context.Context, round *data.Round, seen map[strin
 		if s.about == nil {
 			why = fmt.Sprintf("no complete trace came from %s", missing)
 		}
-		round.Notes = append(round.Notes, fmt.Sprintf("%d of %d ranks: %s", len(traces), world, why))
+		round.Notes = append(round.Notes, fmt.Sprintf(noteRanks, len(traces), world, why))
 	}
 	if s.server != nil { // they are copied, and the names of a replay are nobody's
 		return os.RemoveAll(s.traceDir)
 	}
 	return nil
+}
+
+// Notes of a round about its traces. A round whose traces are collected again gets new ones.
+const (
+	noteNoStep = "the trace of rank %d holds no decode step of %d streams"
+	noteRanks  = "%d of %d ranks: %s"
+)
+
+func aboutTraces(note string) bool {
+	var a, b int
+	var rest string
+	noStep, _ := fmt.Sscanf(note, noteNoStep, &a, &b)
+	ranks, _ := fmt.Sscanf(note, noteRanks, &a, &b, &rest)
+	return noStep == 2 || ranks == 3
 }
 
 // await polls the profile folder until the expected ranks are complete. When nothing has changed for s.patience it takes

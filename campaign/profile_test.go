@@ -293,12 +293,19 @@ func TestRoundOnALiveServer(t *testing.T) {
 			t.Errorf("run.json holds %s", secret)
 		}
 	}
+	if err := os.Remove(filepath.Join(s.dir, filepath.FromSlash(r.Traces[0].Path))); err != nil {
+		t.Fatal(err)
+	}
+	again, err := s.Round(RoundOptions{Streams: 1, OutputTokens: 20, WindowSteps: 4})
+	if diff := cmp.Diff(r.Notes, again.Notes); diff != "" || err != nil {
+		t.Errorf("notes of the round that went on (-before +after):\n%s%v", diff, err)
+	}
 	run, err := s.readRun()
 	want := data.Environment{Engine: "vllm", Version: "0.24.0", Args: []string{"--master-addr", "host"}, TP: 2, Graphs: "none"}
 	if diff := cmp.Diff(want, run.Environment); diff != "" || err != nil {
 		t.Errorf("environment (-want +got):\n%s%v", diff, err)
 	}
-	checkReplays(t, s.dir, r)
+	checkReplays(t, s.dir, again)
 }
 
 // checkReplays repeats a live round from the folder that it was kept in: with the same figures and the same traces.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -76,6 +77,7 @@ func (s *Session) round(ctx context.Context, o RoundOptions) (data.Round, error)
 			return *kept, nil
 		}
 		round = *kept
+		round.Notes = slices.Clone(kept.Notes) // of the pass that is not made again
 	}
 	model, err := s.ready(ctx)
 	if err != nil {
