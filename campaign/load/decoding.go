@@ -16,7 +16,11 @@ type Decoding struct {
 // AllDecode waits until every stream has received two tokens and the server says that it runs all of them and lets none wait.
 // It gives up with an explanation when the load ends before that.
 func (p *Pass) AllDecode(ctx context.Context) (Decoding, error) {
-	if err := p.until(ctx, func() bool { return p.atLeast(2) == p.opts.Streams }); err != nil {
+	err := p.until(ctx, "before all streams decoded", func() bool { return p.atLeast(2) == p.opts.Streams })
+	if errors.Is(err, errEnded) {
+		err = fmt.Errorf("%w before all %d of them decoded at once; give more output tokens", err, p.opts.Streams)
+	}
+	if err != nil {
 		return Decoding{}, err
 	}
 	const poll = 50 * time.Millisecond
@@ -55,7 +59,7 @@ func (p *Pass) Steps(ctx context.Context, n int) error {
 		from[i] = chunks
 	}
 	p.mu.Unlock()
-	err := p.until(ctx, func() bool {
+	err := p.until(ctx, "while all streams decoded", func() bool {
 		for i, was := range from {
 			if chunks, running := p.decoding[i]; running && chunks < was+n {
 				return false
@@ -82,8 +86,9 @@ func (p *Pass) atLeast(chunks int) int {
 
 var errEnded = errors.New("load: the streams ended")
 
-// until waits for a condition, which is checked under the lock whenever something arrives.
-func (p *Pass) until(ctx context.Context, ready func() bool) error {
+// until waits for a condition, which is checked under the lock whenever something arrives. It returns errEnded when the
+// streams end without it, and says when it was that a request failed.
+func (p *Pass) until(ctx context.Context, when string, ready func() bool) error {
 	for {
 		p.mu.Lock()
 		ok, news := ready(), p.news
@@ -93,7 +98,7 @@ func (p *Pass) until(ctx context.Context, ready func() bool) error {
 			return nil
 		}
 		if len(failed) > 0 {
-			return fmt.Errorf("load: a request failed before all streams decoded: %s", failed[0])
+			return fmt.Errorf("load: a request failed %s: %s", when, failed[0])
 		}
 		select {
 		case <-ctx.Done():
@@ -105,7 +110,7 @@ func (p *Pass) until(ctx context.Context, ready func() bool) error {
 			if ok {
 				return nil
 			}
-			return fmt.Errorf("%w before all %d of them decoded at once; give more output tokens", errEnded, p.opts.Streams)
+			return errEnded
 		case <-news:
 		}
 	}

@@ -267,6 +267,44 @@ func TestAllDecodeIsCheckedWithTheServer(t *testing.T) {
 	}
 }
 
+func TestFailureIsSaidToBeBeforeOrAfterAllDecode(t *testing.T) {
+	for chunks, when := range map[int]string{1: "before all streams decoded: ", 2: "while all streams decoded: "} {
+		hangUp := make(chan struct{})
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/metrics" {
+				return
+			}
+			w.Header().Set("Content-Type", "text/event-stream")
+			for range chunks {
+				io.WriteString(w, `data: {"choices":[{"text":"a"}]}`+"\n\n")
+			}
+			http.NewResponseController(w).Flush()
+			<-hangUp
+		}))
+		c, err := vllm.New(s.URL, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := Start(t.Context(), Options{Client: c, Model: "m", Streams: 2, InputTokens: 1, OutputTokens: 9})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if chunks == 1 {
+			close(hangUp)
+		}
+		if _, err = p.AllDecode(t.Context()); err == nil {
+			close(hangUp)
+			err = p.Steps(t.Context(), 4)
+		}
+		if err == nil || !strings.Contains(err.Error(), "a request failed "+when) {
+			t.Errorf("%d chunks: %v, want %q", chunks, err, when)
+		}
+		p.Stop()
+		c.CloseIdle()
+		s.Close()
+	}
+}
+
 // BenchmarkReplay256 is one pass of 256 streams with 96 tokens each, client and replay on the same machine.
 func BenchmarkReplay256(b *testing.B) {
 	_, o := replayed(b)
