@@ -105,7 +105,7 @@ func listRuns(dir string, c data.Campaign) ([]data.RunRef, error) {
 }
 
 // secretForms are texts that must not leave the machine: the words for each, a text that is always part of it
-// (so that most blocks need no regular expression), and the whole form.
+// (so that most blocks need no regular expression; a form in any case has it in lower case), and the whole form.
 var secretForms = []struct {
 	what, part string
 	re         *regexp.Regexp
@@ -116,15 +116,15 @@ var secretForms = []struct {
 	{"a GitHub token", "github_pat_", regexp.MustCompile(`\bgithub_pat_[A-Za-z0-9_]{30,}`)},
 	{"an AWS key", "AKIA", regexp.MustCompile(`\bAKIA[0-9A-Z]{16}\b`)},
 	{"a private key", "PRIVATE KEY-----", regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----`)},
-	{"an authorization header", "earer ", regexp.MustCompile(`(?i)authorization: *bearer +[A-Za-z0-9._-]{8,}`)},
+	{"an authorization header", "bearer", regexp.MustCompile(`(?i)authorization["']?\s*[:=]\s*["']?bearer\s+[A-Za-z0-9._~+/-]{8,}`)},
 	{"the host name of a trace", `"host_name"`, regexp.MustCompile(`"host_name": *"[^"]+"`)},
 }
 
-// checkSecrets looks into every file, also into compressed ones.
+// checkSecrets looks into the manifest and every file, also into compressed ones.
 func checkSecrets(dir string, files []data.File) error {
 	host, _ := os.Hostname()
 	var wrong []error
-	for _, f := range files {
+	for _, f := range append([]data.File{{Path: data.ManifestFile}}, files...) {
 		if err := checkFile(filepath.Join(dir, filepath.FromSlash(f.Path)), f.Path, host); err != nil {
 			wrong = append(wrong, err)
 		}
@@ -181,8 +181,9 @@ func readFull(r io.Reader, b []byte) (int, error) {
 
 // findSecret returns what was found and where, or "".
 func findSecret(b []byte, host string) (string, int) {
+	lower := bytes.ToLower(b)
 	for _, s := range secretForms {
-		if !bytes.Contains(b, []byte(s.part)) {
+		if !bytes.Contains(b, []byte(s.part)) && !bytes.Contains(lower, []byte(s.part)) {
 			continue
 		}
 		if at := s.re.FindIndex(b); at != nil {

@@ -47,7 +47,7 @@ func TestArchiveRefusesSecrets(t *testing.T) {
 	host, _ := os.Hostname()
 	for what, text := range map[string]string{
 		"a Hugging Face token": "line\nHF_TOKEN=hf_" + strings.Repeat("a", 34), "a private key": "x\n-----BEGIN RSA PRIVATE KEY-----", "the host name of a trace": "\n" + `"host_name": "node7"`,
-		"an authorization header": "\nAuthorization: Bearer abcdefghijk", "the name of this host": "\non " + host + " today",
+		"an authorization header": "\nAuthorization: Bearer abcdefghijk", "AN AUTHORIZATION HEADER": "\nAUTHORIZATION: BEARER abcdefghijk", "An authorization header": `"` + "\n" + `authorization": "BeaRer abcdefghijk"`, "the name of this host": "\non " + host + " today",
 	} {
 		if what == "the name of this host" && len(host) < 4 {
 			continue
@@ -64,10 +64,28 @@ func TestArchiveRefusesSecrets(t *testing.T) {
 			if err := writeFile(filepath.Join(dir, name), bytes.NewReader(body)); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := Archive(dir, ""); err == nil || !strings.Contains(err.Error(), name+":200002 holds "+what) {
+			if _, err := Archive(dir, ""); err == nil || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(name+":200002 holds "+what)) {
 				t.Errorf("%s in %s: %v", what, name, err)
 			}
 		}
+	}
+}
+
+func TestArchiveRefusesASecretInTheManifest(t *testing.T) {
+	dir := t.TempDir()
+	if err := Init(dir, archived()); err != nil {
+		t.Fatal(err)
+	}
+	c, err := ReadManifest(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Notes = []string{"weights fetched with hf_" + strings.Repeat("a", 34)}
+	if err := writeJSON(filepath.Join(dir, data.ManifestFile), c); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Archive(dir, ""); err == nil || !strings.Contains(err.Error(), "manifest.json:") || !strings.Contains(err.Error(), "holds a Hugging Face token") {
+		t.Error(err)
 	}
 }
 
