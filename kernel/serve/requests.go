@@ -1,6 +1,8 @@
 package serve
 
 import (
+	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/rooflab/rooflab/kernel/wire"
@@ -34,6 +36,33 @@ func (s *Server) handle(from *wire.Socket, m *wire.Message) {
 		s.shutdown(from, m)
 	}
 	s.status(m, "idle") // not deferred: a cell that ends the goroutine is answered by work
+}
+
+// control answers what may overtake the cells. It runs beside them, so it must not touch what they do: every other
+// request belongs on shell and is refused.
+func (s *Server) control(m *wire.Message) {
+	switch m.Type() {
+	case "kernel_info_request", "interrupt_request", "shutdown_request":
+		s.handle(s.sockets.Control, m)
+		return
+	}
+	s.status(m, "busy")
+	if m.Type() == "debug_request" {
+		s.reply(s.sockets.Control, m, "debug_reply", noDebugger(m))
+	} else if name, isRequest := strings.CutSuffix(m.Type(), "_request"); isRequest {
+		s.reply(s.sockets.Control, m, name+"_reply", failure(fmt.Errorf("%s on the control channel: send it on shell", m.Type())))
+	}
+	s.status(m, "idle")
+}
+
+// noDebugger is the answer to a message of the debug adapter protocol.
+func noDebugger(m *wire.Message) map[string]any {
+	var r struct {
+		Seq     int    `json:"seq"`
+		Command string `json:"command"`
+	}
+	_ = m.Decode(&r) // what cannot be read is refused as well
+	return map[string]any{"type": "response", "request_seq": r.Seq, "success": false, "command": r.Command, "message": "this kernel has no debugger"}
 }
 
 // none is an empty JSON object.

@@ -356,6 +356,28 @@ func TestEveryRequestIsAnswered(t *testing.T) {
 	}
 }
 
+// The control channel is read beside the running cell: a cell or a question about history there would race it.
+func TestControlTakesOnlyWhatMayOvertakeCells(t *testing.T) {
+	d := dial(t)
+	d.run("give 1")
+	for _, msgType := range []string{"execute_request", "history_request", "complete_request", "inspect_request", "is_complete_request", "comm_info_request"} {
+		r := d.reply(d.Control, d.send(d.Control, msgType, map[string]any{"code": "give 2", "hist_access_type": "tail", "cursor_pos": 0}))
+		if r["status"] != "error" || r["evalue"] != msgType+" on the control channel: send it on shell" {
+			t.Errorf("%s: %v", msgType, r)
+		}
+	}
+	r := d.reply(d.Control, d.send(d.Control, "debug_request", map[string]any{"type": "request", "seq": 7, "command": "initialize"}))
+	if r["success"] != false || r["request_seq"] != 7.0 || r["command"] != "initialize" || r["message"] != "this kernel has no debugger" {
+		t.Errorf("debug_request: %v", r)
+	}
+	if r := d.reply(d.Control, d.send(d.Control, "kernel_info_request", map[string]any{})); r["status"] != "ok" {
+		t.Errorf("kernel_info_request: %v", r)
+	}
+	if r, _ := d.run("give 3"); r["execution_count"] != 2.0 {
+		t.Errorf("a refused cell was counted: %v", r)
+	}
+}
+
 func TestUserExpressionsAreEvaluatedAfterTheCell(t *testing.T) {
 	d := dial(t)
 	id := d.send(d.Shell, "execute_request", map[string]any{

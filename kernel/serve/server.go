@@ -78,7 +78,7 @@ func (s *Server) Serve(newEngine func() Engine) {
 	}()
 	<-ready
 	go s.receive(s.sockets.Shell, func(m *wire.Message) { s.queue <- m })
-	go s.receive(s.sockets.Control, func(m *wire.Message) { s.handle(s.sockets.Control, m) })
+	go s.receive(s.sockets.Control, s.control)
 	go s.watchParent()
 	for {
 		select {
