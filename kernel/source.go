@@ -57,6 +57,8 @@ func goCommand(ctx context.Context, dir string, args ...string) (*exec.Cmd, erro
 	}
 	cmd := exec.CommandContext(ctx, tool, args...)
 	cmd.Dir = dir
+	// The engine needs no C. Built like the product binary, it shares the compiled packages with it.
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	return cmd, nil
 }
 
