@@ -41,6 +41,9 @@ takes a minute or two the first time. The installed kernel needs neither Go nor 
 			if user && o.Prefix != "" {
 				return usagef("give either --user or --prefix")
 			}
+			if o.Engine != "gophernotes" {
+				return usagef("--engine %s: there is only gophernotes", o.Engine)
+			}
 			o.Progress = cmd.ErrOrStderr()
 			done, err := kernel.Install(cmd.Context(), o)
 			if err != nil {
@@ -125,6 +128,10 @@ func newKernelList() *cobra.Command {
 			specs := kernel.List()
 			if asJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(append([]kernel.Spec{}, specs...))
+			}
+			if len(specs) == 0 {
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), "no Go kernel is installed; install one with: rooflab kernel install")
+				return err
 			}
 			table := texttab.Table{Head: []string{"name", "shown as", "folder"}}
 			for _, s := range specs {

@@ -73,7 +73,7 @@ and rounds that were measured are not measured again.`,
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "ran %s in %.1f s; notebooks and results are in %s\n", count(len(o.Numbers), len(notebooks.Phases())), time.Since(start).Seconds(), o.Dir)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s; notebooks and results are in %s\n", p.summary(time.Since(start)), o.Dir)
 			return err
 		},
 	}
@@ -90,14 +90,11 @@ and rounds that were measured are not measured again.`,
 	return cmd
 }
 
-func count(asked, all int) string {
-	if asked == 0 {
-		asked = all
-	}
-	if asked == 1 {
+func count(n int) string {
+	if n == 1 {
 		return "1 notebook"
 	}
-	return fmt.Sprintf("%d notebooks", asked)
+	return fmt.Sprintf("%d notebooks", n)
 }
 
 func newInit() *cobra.Command {
@@ -129,6 +126,10 @@ type progress struct {
 	tty   bool
 	width int
 	shown bool
+
+	next      string // the line of the notebook that begins, until it is known that it is run
+	begun     int
+	unchanged int
 }
 
 func newProgress(w io.Writer) *progress {
@@ -143,17 +144,35 @@ func newProgress(w io.Writer) *progress {
 }
 
 func (p *progress) begin(ph notebooks.Phase) {
+	p.begun++
+	p.next = ""
 	if !p.tty {
-		fmt.Fprintf(p.w, "%s: %s\n", ph.Notebook, ph.What)
+		p.next = fmt.Sprintf("%s: %s\n", ph.Notebook, ph.What)
 	}
+}
+
+// summary says what was run and what was not.
+func (p *progress) summary(took time.Duration) string {
+	ran := p.begun - p.unchanged
+	text := fmt.Sprintf("ran %s in %.1f s", count(ran), took.Seconds())
+	switch {
+	case p.unchanged == 0:
+		return text
+	case ran == 0:
+		return "nothing was run: " + count(p.unchanged) + " finished before and unchanged"
+	}
+	return fmt.Sprintf("%s, left %d as before", text, p.unchanged)
 }
 
 func (p *progress) cell(ph notebooks.Phase, e nbclient.Event) {
 	if e.State == nbclient.Unchanged {
 		p.clear()
+		p.unchanged++
 		fmt.Fprintf(p.w, "%s: finished before and unchanged, left as it is\n", ph.Notebook)
 		return
 	}
+	fmt.Fprint(p.w, p.next)
+	p.next = ""
 	if !p.tty || e.State != nbclient.Started {
 		return
 	}

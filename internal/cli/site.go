@@ -47,6 +47,9 @@ a notebook that cannot be read has no page, and the command exits with 1 after i
 				return err
 			}
 			for _, w := range r.Warnings {
+				if err != nil && w.ID == "notebook_unreadable" {
+					continue // the error names it
+				}
 				fmt.Fprintln(cmd.ErrOrStderr(), plain(fmt.Sprintf("%s: %s", w.Severity, w)))
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s: %d pages, %d files; open %s/index.html\n", out, len(r.Pages), r.Files, out)
