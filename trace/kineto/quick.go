@@ -158,33 +158,11 @@ func (ev *event) quickArgs(buf []byte, i int) int {
 }
 
 // skip returns the index after the bracket that closes the one before i, 0 when buf ends before it or something odd stands there.
-// It looks at eight bytes at once; escapes and line ends in strings are left to the cursor.
+// Where an object closes at the next brace, as most do, a few searches prove it: no other brace before it, and each line whole
+// strings only. Everything else is left to the cursor.
 func skip(buf []byte, i int) int {
-	depth, carry := 1, uint64(0) // carry marks every byte when the word before ends inside a string
-	for at := i; at+8 <= len(buf); at += 8 {
-		w := binary.LittleEndian.Uint64(buf[at:])
-		in := exact(w ^ '"'*ones)
-		in ^= in << 8
-		in ^= in << 16
-		in ^= in << 32
-		in ^= carry // marks the bytes inside strings
-		carry = uint64(int64(in)>>63) & highs
-		if zeros(w^'\\'*ones) != 0 || zeros(w^'\n'*ones)&in != 0 && exact(w^'\n'*ones)&in != 0 {
-			break
-		}
-		for m := exact((w|0x26*ones)^0x7f*ones) &^ in; m != 0; m &= m - 1 {
-			switch c := buf[at+bits.TrailingZeros64(m)>>3]; c {
-			case '{', '[':
-				depth++
-			case '}', ']':
-				if depth--; depth == 0 {
-					return at + bits.TrailingZeros64(m)>>3 + 1
-				}
-			}
-		}
-		if depth > maxDepth {
-			return 0
-		}
+	if n := bytes.IndexByte(buf[i:], '}'); n >= 0 && closes(buf[i:i+n]) {
+		return i + n + 1
 	}
 	c := cursor{depth: 1}
 	if i = c.brackets(buf, i); c.depth > 0 || c.unclosed > 0 {
@@ -193,12 +171,9 @@ func skip(buf []byte, i int) int {
 	return i
 }
 
-// exact marks the zero bytes of v, and no others, by their highest bits.
-func exact(v uint64) uint64 { return ^((v&^highs + ^uint64(highs)) | v) & highs }
-
 // blank returns the index of the first byte from i on that is not white space.
 func blank(buf []byte, i int) int {
-	for i < len(buf) && (buf[i] == ' ' || buf[i] == '\n' || buf[i] == '\r' || buf[i] == '\t') {
+	for i < len(buf) && buf[i] <= ' ' { // JSON has no other bytes up to it outside strings
 		i++
 	}
 	return i
@@ -206,21 +181,22 @@ func blank(buf []byte, i int) int {
 
 // plainKey reads a key and its colon from i on and returns the key and where its value begins; 0 when it is not a plain one.
 func plainKey(buf []byte, i int) (key []byte, value int) {
-	i = blank(buf, i)
-	if i == len(buf) || buf[i] != '"' {
+	if i = blank(buf, i); i+9 > len(buf) || buf[i] != '"' {
 		return nil, 0
 	}
 	i++
-	start := i
-	for i < len(buf) && buf[i] != '"' {
-		if buf[i] == '\\' || buf[i] < ' ' {
+	w := binary.LittleEndian.Uint64(buf[i:])
+	if zeros(w^'\\'*ones) != 0 {
+		return nil, 0
+	}
+	n := bits.TrailingZeros64(zeros(w^'"'*ones)) >> 3
+	if n == 8 { // longer than a word
+		if n = bytes.IndexByte(buf[i:], '"'); n < 0 || !plainText(buf[i:i+n]) {
 			return nil, 0
 		}
-		i++
 	}
-	key = buf[start:min(i, len(buf))]
-	i = blank(buf, i+1)
-	if i >= len(buf) || buf[i] != ':' {
+	key = buf[i : i+n]
+	if i = blank(buf, i+n+1); i >= len(buf) || buf[i] != ':' {
 		return nil, 0
 	}
 	if i = blank(buf, i+1); i == len(buf) {
@@ -274,3 +250,24 @@ func plainText(text []byte) bool {
 	}
 	return true
 }
+
+// closes says that the brace after text is outside strings and closes the object that text is in.
+func closes(text []byte) bool {
+	if bytes.IndexByte(text, '{') >= 0 || bytes.IndexByte(text, '\\') >= 0 {
+		return false
+	}
+	for len(text) > 0 {
+		line := text
+		if n := bytes.IndexByte(text, '\n'); n >= 0 {
+			line, text = text[:n], text[n+1:]
+		} else {
+			text = nil
+		}
+		if bytes.Count(line, quote)%2 != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+var quote = []byte{'"'}
