@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/rooflab/rooflab/campaign/vllm"
 )
 
 // parse reads Argv as the server's own parser does and fills Model, Args and Refused.
@@ -331,7 +333,7 @@ func (p *argParser) optimization(level, text string, inline bool, rest []string)
 	case level == "" && len(rest) > 0:
 		level, used = rest[0], 1
 	}
-	if major, minor, known := versionOf(p.s.Version); known && major == 0 && minor < 12 {
+	if !vllm.ParseVersion(p.s.Version).AtLeast("0.12.0rc0") {
 		p.s.Args["compilation-config"] = map[string]interface{}{"level": number(level)}
 	} else {
 		p.s.Args["optimization-level"] = number(level)

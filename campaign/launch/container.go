@@ -6,6 +6,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/rooflab/rooflab/campaign/vllm"
 )
 
 // dockerSwitches are the options of `docker run` and `podman run` that take no value.
@@ -133,16 +135,9 @@ func (r *reader) entryPoint() {
 	if positional && path.Base(s.Argv[0]) == "vllm" {
 		s.Refused = "the image starts `vllm serve` already; the words \"vllm serve\" after its name are unrecognised arguments"
 	}
-	major, minor, known := versionOf(s.Version)
-	if positional || !known || major > 0 || minor >= 12 {
+	if positional || vllm.ParseVersion(s.Version).AtLeast("0.12.0rc0") {
 		s.Program = "vllm serve (entry point of the image)"
 	} else {
 		s.Program = "python -m vllm.entrypoints.openai.api_server (entry point of the image)"
 	}
-}
-
-// versionOf returns the first two numbers of a version.
-func versionOf(version string) (major, minor int, ok bool) {
-	n, _ := fmt.Sscanf(strings.TrimPrefix(version, "v"), "%d.%d", &major, &minor)
-	return major, minor, n == 2
 }

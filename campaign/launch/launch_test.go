@@ -264,3 +264,18 @@ func TestEnvironmentKeepsWhatChangesTheServerAndNoSecret(t *testing.T) {
 		}
 	}
 }
+
+func TestProfilerIsJudgedByTheVersion(t *testing.T) {
+	for version, want := range map[string]string{
+		"0.7.3":  "via env, traces in /t; 0.7.3 reads the variable; stopping needs a raised VLLM_RPC_TIMEOUT",
+		"0.15.1": "via env, traces in /t; 0.15.1 reads the variable", "0.16.0": "via env, traces in /t, NOT effective: environment variable removed in 0.16; use --profiler-config",
+		"0.28.1rc1.dev500+g51da0ca66": "via env, traces in /t, NOT effective: environment variable removed in 0.16; use --profiler-config",
+		"1.0":                         "via env, traces in /t, NOT effective: environment variable removed in 0.16; use --profiler-config",
+		"":                            "via env, traces in /t; the version is not known: 0.16 and later ignore the variable",
+	} {
+		s := Server{Engine: "vllm", Version: version, Env: []Var{{Name: "VLLM_TORCH_PROFILER_DIR", Value: "/t"}}}
+		if got := s.Profiler().Describe(); got != want {
+			t.Errorf("%q: %s, want %s", version, got, want)
+		}
+	}
+}

@@ -1,6 +1,10 @@
 package launch
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/rooflab/rooflab/campaign/vllm"
+)
 
 // Profiler is how the server can be profiled over HTTP.
 type Profiler struct {
@@ -32,10 +36,10 @@ func (s Server) Profiler() Profiler {
 	if s.Engine == "sglang" {
 		return Profiler{Kind: "torch", Dir: s.Getenv("SGLANG_TORCH_PROFILER_DIR"), Via: "always available over HTTP", Effective: true}
 	}
-	major, minor, known := versionOf(s.Version)
-	before := func(m int) bool { return known && major == 0 && minor < m }
+	version := vllm.ParseVersion(s.Version)
+	before := func(v string) bool { return !version.AtLeast(v) } // one that is not known is before none
 	if config, ok := s.Args["profiler-config"].(map[string]interface{}); ok && config["profiler"] != nil {
-		p := Profiler{Kind: fmt.Sprint(config["profiler"]), Via: "flag", Effective: !before(13)}
+		p := Profiler{Kind: fmt.Sprint(config["profiler"]), Via: "flag", Effective: !before(vllm.ProfilerFlagCame)}
 		if dir, ok := config["torch_profiler_dir"].(string); ok {
 			p.Dir = dir
 		}
@@ -55,11 +59,11 @@ func (s Server) Profiler() Profiler {
 		p.Kind = "cuda"
 	}
 	switch {
-	case !known:
+	case !version.Known:
 		p.Effective, p.Why = true, "the version is not known: 0.16 and later ignore the variable"
-	case !before(16):
+	case !before(vllm.ProfilerVariableRemoved):
 		p.Why = "environment variable removed in 0.16; use --profiler-config"
-	case before(8):
+	case before(vllm.ProfilerStopsCleanly):
 		p.Effective, p.Why = true, s.Version+" reads the variable; stopping needs a raised VLLM_RPC_TIMEOUT"
 	default:
 		p.Effective, p.Why = true, s.Version+" reads the variable"
