@@ -6,6 +6,7 @@ package breakdown
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/rooflab/rooflab/internal/diag"
@@ -203,109 +204,83 @@ func Of(t *trace.Rank, cls *classify.Result) Rank {
 	if r.Health == nil {
 		r.Health = []diag.Diagnostic{}
 	}
-	comps := tally{}
-	perDevice := make([][]int, len(t.Devices))
-	for i, k := range t.Kernels {
-		comps.add(cls.Places[i], k.Dur)
-		perDevice[k.Device] = append(perDevice[k.Device], i)
-	}
-	for d, kernels := range perDevice {
+	sums := newTally(cls)
+	all := indices(len(t.Kernels))
+	for d, kernels := range splitDevices(t, all) {
 		dev := device(t, kernels)
 		dev.ID = t.Devices[d]
 		r.Devices = append(r.Devices, dev)
 		r.SpanNs += dev.SpanNs
 		r.BusyNs += dev.BusyNs
 		r.SummedNs += dev.SummedNs
-		charge(t, cls, kernels, func(i int, ns int64) { comps.of(cls.Places[i].Component).OverlapNs += ns })
+		sums.add(t, kernels)
 	}
 	r.OverlapNs, r.IdleNs = r.SummedNs-r.BusyNs, r.SpanNs-r.BusyNs
-	r.Components = comps.sorted()
+	r.Components = sums.components(true)
 	r.StepTable = stepTable(t, cls)
 	r.Layers = layers(t, cls)
 	r.Kernels = kernelRows(t, cls)
 	return r
 }
 
+// indices counts from 0 to n-1.
+func indices(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
 // device sums the events of one device.
 func device(t *trace.Rank, kernels []int) Device {
-	ivs := make([]trace.Interval, len(kernels))
-	streams := map[int32]bool{}
 	var d Device
-	for n, i := range kernels {
+	if len(kernels) == 0 {
+		return d
+	}
+	streams := make([]bool, len(t.Streams))
+	end := t.Kernels[kernels[0]].End()
+	for _, i := range kernels {
 		k := t.Kernels[i]
-		ivs[n] = trace.Interval{Start: k.Start, End: k.End()}
-		d.SummedNs += k.Dur
-		streams[k.Stream] = true
-	}
-	d.Streams = len(streams)
-	d.BusyNs = trace.Total(trace.Union(ivs))
-	if len(ivs) > 0 {
-		end := ivs[0].End
-		for _, iv := range ivs {
-			end = max(end, iv.End)
+		end = max(end, k.End())
+		if !streams[k.Stream] {
+			streams[k.Stream] = true
+			d.Streams++
 		}
-		d.SpanNs = end - ivs[0].Start // kernels are sorted by start
 	}
+	d.SpanNs = end - t.Kernels[kernels[0]].Start // kernels are sorted by start
+	d.BusyNs, d.SummedNs = busy(t, kernels)
 	d.OverlapNs, d.IdleNs = d.SummedNs-d.BusyNs, d.SpanNs-d.BusyNs
 	return d
 }
 
-// tally collects components by name.
-type tally map[string]*Component
-
-func (t tally) of(name string) *Component {
-	c := t[name]
-	if c == nil {
-		c = &Component{Name: name}
-		t[name] = c
-	}
-	return c
-}
-
-func (t tally) add(p classify.Place, ns int64) {
-	c := t.of(p.Component)
-	c.N++
-	c.Ns += ns
-	if p.Part == "" {
-		return
-	}
-	for i := range c.Parts {
-		if c.Parts[i].Name == p.Part {
-			c.Parts[i].N++
-			c.Parts[i].Ns += ns
-			return
+// busy gives the union and the sum of the times of kernels, which are sorted by start.
+func busy(t *trace.Rank, kernels []int) (union, sum int64) {
+	covered := int64(math.MinInt64) // everything before it is counted
+	for _, i := range kernels {
+		k := t.Kernels[i]
+		sum += k.Dur
+		if end := k.End(); end > covered {
+			union += end - max(k.Start, covered)
+			covered = end
 		}
 	}
-	c.Parts = append(c.Parts, Part{p.Part, 1, ns})
-}
-
-// sorted returns the components by ns, largest first; equal ones by name. Parts likewise.
-func (t tally) sorted() []Component {
-	out := make([]Component, 0, len(t))
-	for _, c := range t {
-		slices.SortFunc(c.Parts, func(a, b Part) int { return cmp.Or(cmp.Compare(b.Ns, a.Ns), cmp.Compare(a.Name, b.Name)) })
-		out = append(out, *c)
-	}
-	slices.SortFunc(out, func(a, b Component) int { return cmp.Or(cmp.Compare(b.Ns, a.Ns), cmp.Compare(a.Name, b.Name)) })
-	return out
+	return union, sum
 }
 
 // kernelRows sums by name, component and part.
 func kernelRows(t *trace.Rank, cls *classify.Result) []KernelRow {
-	type key struct {
-		name            int32
-		component, part string
-	}
-	at := map[key]int{}
+	at := map[uint64]int{} // name and label
 	var rows []KernelRow
 	for i, k := range t.Kernels {
 		p := cls.Places[i]
-		id := key{k.Name, p.Component, p.Part}
+		id := uint64(k.Name)<<16 | uint64(p.Label)
 		n, ok := at[id]
 		if !ok {
 			n = len(rows)
 			at[id] = n
-			rows = append(rows, KernelRow{Name: t.Names[k.Name], Component: p.Component, Part: p.Part, MinNs: k.Dur})
+			l := cls.Labels[p.Label]
+			rows = append(rows, KernelRow{Name: t.Names[k.Name], Component: l.Component, Part: l.Part, MinNs: k.Dur})
 		}
 		row := &rows[n]
 		row.N++

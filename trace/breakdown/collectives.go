@@ -30,7 +30,7 @@ func Match(ranks []*trace.Rank, cls []*classify.Result) (*Collectives, error) {
 	ivs := make([][]trace.Interval, len(ranks))
 	for r, t := range ranks {
 		for i, k := range t.Kernels {
-			if cls[r].Places[i].Component == classify.AllReduce {
+			if cls[r].Label(i).Component == classify.AllReduce {
 				start := k.Start + t.BaseNs - ranks[0].BaseNs
 				ivs[r] = append(ivs[r], trace.Interval{Start: start, End: start + k.Dur})
 			}

@@ -11,13 +11,14 @@ import (
 // stepGroups counts steps by kind and size, the most frequent first.
 func stepGroups(t *trace.Rank) []StepGroup {
 	groups := []StepGroup{}
+	known := map[StepGroup]int{}
 	for _, s := range t.Steps {
-		at := slices.IndexFunc(groups, func(g StepGroup) bool {
-			return g.Kind == s.Kind && g.ContextTokens == s.ContextTokens && g.GenerationTokens == s.GenerationTokens
-		})
-		if at < 0 {
+		g := StepGroup{Kind: s.Kind, ContextTokens: s.ContextTokens, GenerationTokens: s.GenerationTokens}
+		at, ok := known[g]
+		if !ok {
 			at = len(groups)
-			groups = append(groups, StepGroup{Kind: s.Kind, ContextTokens: s.ContextTokens, GenerationTokens: s.GenerationTokens})
+			known[g] = at
+			groups = append(groups, g)
 		}
 		groups[at].N++
 		if s.Partial {
@@ -31,29 +32,19 @@ func stepGroups(t *trace.Rank) []StepGroup {
 // stepTable analyses each step by itself.
 func stepTable(t *trace.Rank, cls *classify.Result) []Step {
 	first, _ := t.Span()
-	kernels := make([][]int, len(t.Steps))
-	for i, k := range t.Kernels {
-		if k.Step >= 0 {
-			kernels[k.Step] = append(kernels[k.Step], i)
-		}
-	}
+	sums := newTally(cls)
+	steps := split(len(t.Steps), indices(len(t.Kernels)), func(i int) int { return int(t.Kernels[i].Step) })
 	table := make([]Step, len(t.Steps))
 	for i, s := range t.Steps {
 		row := Step{Index: i, Kind: s.Kind, ContextTokens: s.ContextTokens, GenerationTokens: s.GenerationTokens, Events: s.Events, Partial: s.Partial, Components: []Component{}}
 		if s.Events > 0 {
-			comps := tally{}
-			for _, byDevice := range splitDevices(t, kernels[i]) {
-				d := device(t, byDevice)
-				row.BusyNs += d.BusyNs
-				row.SummedNs += d.SummedNs
-				for _, k := range byDevice {
-					p := cls.Places[k]
-					p.Part = ""
-					comps.add(p, t.Kernels[k].Dur)
-				}
-				charge(t, cls, byDevice, func(k int, ns int64) { comps.of(cls.Places[k].Component).OverlapNs += ns })
+			for _, kernels := range splitDevices(t, steps[i]) {
+				union, sum := busy(t, kernels)
+				row.BusyNs += union
+				row.SummedNs += sum
+				sums.add(t, kernels)
 			}
-			row.Components = comps.sorted()
+			row.Components = sums.components(false)
 			row.StartNs = s.Start - first
 			row.SpanNs = nextStart(t.Steps, i) - s.Start
 		}
@@ -76,30 +67,52 @@ func splitDevices(t *trace.Rank, kernels []int) [][]int {
 	if len(t.Devices) == 1 {
 		return [][]int{kernels}
 	}
-	out := make([][]int, len(t.Devices))
+	return split(len(t.Devices), kernels, func(i int) int { return int(t.Kernels[i].Device) })
+}
+
+// split deals kernels out to n groups, keeping their order; a group below 0 drops them.
+func split(n int, kernels []int, group func(int) int) [][]int {
+	sizes := make([]int, n)
+	total := 0
 	for _, i := range kernels {
-		d := t.Kernels[i].Device
-		out[d] = append(out[d], i)
+		if g := group(i); g >= 0 {
+			sizes[g]++
+			total++
+		}
+	}
+	all := make([]int, total)
+	out := make([][]int, n)
+	for g, size := range sizes {
+		out[g], all = all[:0:size], all[size:]
+	}
+	for _, i := range kernels {
+		if g := group(i); g >= 0 {
+			out[g] = append(out[g], i)
+		}
 	}
 	return out
 }
 
 // layers sums component x layer over all steps, by layer, then by ns.
 func layers(t *trace.Rank, cls *classify.Result) []LayerComponent {
-	type key struct {
-		layer     int
-		component string
+	component := make([]uint32, len(cls.Labels)) // label -> first label of its component
+	first := map[string]uint32{}
+	for i, l := range cls.Labels {
+		if _, ok := first[l.Component]; !ok {
+			first[l.Component] = uint32(i)
+		}
+		component[i] = first[l.Component]
 	}
-	at := map[key]int{}
+	at := map[uint32]int{} // layer and component
 	out := []LayerComponent{}
 	for i, k := range t.Kernels {
 		p := cls.Places[i]
-		id := key{p.Layer, p.Component}
+		id := uint32(uint16(p.Layer))<<16 | component[p.Label]
 		n, ok := at[id]
 		if !ok {
 			n = len(out)
 			at[id] = n
-			out = append(out, LayerComponent{Layer: p.Layer, Component: p.Component})
+			out = append(out, LayerComponent{Layer: int(p.Layer), Component: cls.Labels[p.Label].Component})
 		}
 		out[n].N++
 		out[n].Ns += k.Dur
@@ -133,7 +146,7 @@ func LayerOf(t *trace.Rank, cls *classify.Result, step, layer int) []Slice {
 		p := cls.Places[i]
 		switch {
 		case int(k.Step) != step:
-		case p.Layer == layer && layer >= 0:
+		case int(p.Layer) == layer && layer >= 0:
 			if !begun && before == 0 {
 				before = k.Start
 			}
@@ -142,8 +155,9 @@ func LayerOf(t *trace.Rank, cls *classify.Result, step, layer int) []Slice {
 			if p.Side {
 				lane = 1
 			}
-			out = append(out, Slice{k.Start - before, k.Dur, lane, p.Component, p.Part, t.Names[k.Name]})
-		case !begun && k.Kind == trace.KindKernel && classify.Collective(p.Component):
+			l := cls.Labels[p.Label]
+			out = append(out, Slice{k.Start - before, k.Dur, lane, l.Component, l.Part, t.Names[k.Name]})
+		case !begun && k.Kind == trace.KindKernel && classify.Collective(cls.Labels[p.Label].Component):
 			before = k.End()
 		}
 	}

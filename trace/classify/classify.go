@@ -47,19 +47,26 @@ func blockNamed(s string) Block {
 	return BlockAny
 }
 
-// Place is what is known about one GPU event.
+// Place is what is known about one GPU event. There is one for each event, so it is small.
 type Place struct {
-	Component, Part string
-	Block           Block
-	Layer           int  // from 0 within its step; -1 outside the layers
-	Side            bool // runs beside the main stream of its block
+	Label uint16 // index into Result.Labels
+	Layer int16  // from 0 within its step; -1 outside the layers
+	Block Block
+	Side  bool // runs beside the main stream of its block
 }
+
+// Label names what an event is for.
+type Label struct{ Component, Part string }
 
 // Result is the classification of one rank: Places[i] belongs to rank.Kernels[i].
 type Result struct {
 	Places []Place
-	Layers int // layers of a step, the largest number seen
+	Labels []Label // each one once
+	Layers int     // layers of a step, the largest number seen
 }
+
+// Label gives component and part of the i-th GPU event.
+func (r *Result) Label(i int) Label { return r.Labels[r.Places[i].Label] }
 
 // Name classifies a kernel by its name alone, as far as that goes: a GEMM without its place is "unknown", part "gemm".
 func Name(name string) (component, part string) {
@@ -77,12 +84,14 @@ func Collective(component string) bool {
 
 // Run classifies all GPU events of a rank.
 func Run(r *trace.Rank) *Result {
-	c := &run{rank: r, rules: rules(), labels: map[labelKey]label{}}
+	c := &run{rank: r, rules: rules(), ids: map[Label]uint16{}}
 	c.out = &Result{Places: make([]Place, len(r.Kernels))}
 	c.names = make([]nameInfo, len(r.Names))
 	for i, n := range r.Names {
 		c.names[i] = c.describe(n)
 	}
+	c.known = make([]uint16, len(r.Names)*places)
+	c.streamNs, c.gemmOf = make([]int64, len(r.Streams)), make([]tail, len(r.Streams))
 	for _, group := range c.groups() {
 		c.group(group)
 	}
@@ -91,26 +100,26 @@ func Run(r *trace.Rank) *Result {
 
 // run is the state of one classification.
 type run struct {
-	rank   *trace.Rank
-	rules  *ruleSet
-	names  []nameInfo // by Kernel.Name
-	labels map[labelKey]label
-	out    *Result
+	rank     *trace.Rank
+	rules    *ruleSet
+	names    []nameInfo // by Kernel.Name
+	known    []uint16   // label + 1 of a name at each of the places it can stand; 0 is not looked up yet
+	ids      map[Label]uint16
+	streamNs []int64 // by Kernel.Stream; zeros outside blockOf
+	streams  []int32 // scratch of blockOf
+	gemmOf   []tail  // by Kernel.Stream; scratch of splitKTails
+	segments int     // number of the segment that is placed
+	out      *Result
 }
+
+// places is how many places a name can stand at: blocks, on the main stream or beside it.
+const places = 2 * (int(BlockOther) + 1)
 
 // nameInfo is what a name says without its place.
 type nameInfo struct {
 	function, component                        string
 	collective, gemm, splitK, activation, norm bool
 }
-
-type labelKey struct {
-	name  int32
-	block Block
-	side  bool
-}
-
-type label struct{ component, part string }
 
 func (c *run) describe(name string) nameInfo {
 	f := function(name)
@@ -124,18 +133,58 @@ func (c *run) describe(name string) nameInfo {
 }
 
 // label finds component and part of a name at a place; each combination is looked up once.
-func (c *run) label(k trace.Kernel, block Block, side bool) label {
-	switch k.Kind {
-	case trace.KindMemset:
-		return label{Memory, "memset"}
-	case trace.KindMemcpy:
-		return label{Memory, copyDirection(c.rank.Names[k.Name])}
+func (c *run) label(k trace.Kernel, block Block, side bool) uint16 {
+	at := int(k.Name)*places + 2*int(block)
+	switch {
+	case k.Kind == trace.KindMemcpy: // the same everywhere: the two entries of BlockAny, where no segment is
+		at = int(k.Name) * places
+	case k.Kind == trace.KindMemset:
+		at = int(k.Name)*places + 1
+	case side:
+		at++
 	}
-	key := labelKey{k.Name, block, side}
-	l, ok := c.labels[key]
-	if !ok {
-		l.component, l.part = c.rules.match(c.rank.Names[k.Name], c.names[k.Name].function, block, side)
-		c.labels[key] = l
+	if c.known[at] == 0 {
+		var l Label
+		name := c.rank.Names[k.Name]
+		switch k.Kind {
+		case trace.KindMemset:
+			l = Label{Memory, "memset"}
+		case trace.KindMemcpy:
+			l = Label{Memory, copyDirection(name)}
+		default:
+			l.Component, l.Part = c.rules.match(name, c.names[k.Name].function, block, side)
+		}
+		c.known[at] = c.id(l) + 1
 	}
-	return l
+	return c.known[at] - 1
 }
+
+// id returns the number of a label.
+func (c *run) id(l Label) uint16 {
+	id, ok := c.ids[l]
+	if !ok {
+		if len(c.out.Labels) > maxLabels { // parts come from names of copies
+			l.Part = ""
+			if id, ok = c.ids[l]; ok {
+				return id
+			}
+		}
+		id = uint16(len(c.out.Labels))
+		c.out.Labels = append(c.out.Labels, l)
+		c.ids[l] = id
+	}
+	return id
+}
+
+// maxLabels leaves room below 65,535 for every component without a part.
+const maxLabels = 60_000
+
+// set gives the i-th GPU event another component and part.
+func (c *run) set(i int, component, part string) {
+	c.out.Places[i].Label = c.id(Label{component, part})
+}
+
+// setPart gives the i-th GPU event another part.
+func (c *run) setPart(i int, part string) { c.set(i, c.component(i), part) }
+
+func (c *run) component(i int) string { return c.out.Label(i).Component }

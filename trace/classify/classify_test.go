@@ -93,11 +93,12 @@ func TestPlacesOfCampaign(t *testing.T) {
 		var sum, unknown int64
 		for i, p := range res.Places {
 			sum += r.Kernels[i].Dur
-			if p.Component == classify.Unknown {
+			l := res.Label(i)
+			if l.Component == classify.Unknown {
 				unknown += r.Kernels[i].Dur
 			}
 			short := r.Name(r.Kernels[i])
-			lines[fmt.Sprintf("%s\t%s\tside=%v\t%.160s", join(p.Component, p.Part), p.Block, p.Side, short)] = true
+			lines[fmt.Sprintf("%s\t%s\tside=%v\t%.160s", join(l.Component, l.Part), p.Block, p.Side, short)] = true
 		}
 		if unknown*100 >= sum {
 			t.Errorf("%s: unknown is %d of %d ns, 1 %% or more", name, unknown, sum)
@@ -124,8 +125,8 @@ func TestDecodeStepHasTheLaunchesOfTheModel(t *testing.T) {
 		}
 		res := classify.Run(r)
 		count := map[string]int{}
-		for i, p := range res.Places {
-			n := r.Name(r.Kernels[i])
+		for i := range res.Places {
+			p, n := res.Label(i), r.Name(r.Kernels[i])
 			if !strings.Contains(n, "splitKreduce") {
 				count[p.Component]++
 				if p.Part != "" {

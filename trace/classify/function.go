@@ -77,6 +77,7 @@ func namesIn(args string, n int) string {
 func mangled(name string) string {
 	var names []string
 	function := 0 // identifiers before the template arguments
+	lastE, lastLine := strings.LastIndexByte(name, 'E'), strings.LastIndexByte(name, '_')
 	for i := 2; i < len(name) && len(names) < 16; {
 		c := name[i]
 		if c == 'I' && function == 0 && len(names) > 0 {
@@ -84,10 +85,10 @@ func mangled(name string) string {
 		}
 		switch {
 		case c == 'L': // a literal, "Li256E"
-			i += max(strings.IndexByte(name[i:], 'E'), 0) + 1
+			i = after(name, i, 'E', lastE)
 			continue
 		case (c == 'S' || c == 'T') && i+1 < len(name) && strings.IndexByte("_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ", name[i+1]) >= 0: // "S5_"
-			i += max(strings.IndexByte(name[i:], '_'), 0) + 1
+			i = after(name, i, '_', lastLine)
 			continue
 		case c < '1' || c > '9':
 			i++
@@ -113,6 +114,14 @@ func mangled(name string) string {
 		}
 	}
 	return head
+}
+
+// after returns the index after the next end, whose last place is last; after i alone when there is none.
+func after(name string, i int, end byte, last int) int {
+	if i > last {
+		return i + 1
+	}
+	return i + strings.IndexByte(name[i:], end) + 1
 }
 
 func identifier(s string) bool {

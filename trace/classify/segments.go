@@ -2,6 +2,7 @@ package classify
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 
@@ -15,17 +16,29 @@ func (c *run) groups() [][]int {
 		step   int32
 	}
 	at := map[key]int{}
-	var groups [][]int
-	for i, k := range c.rank.Kernels {
-		id := key{k.Device, k.Step}
-		g, ok := at[id]
-		if !ok {
-			g = len(groups)
-			at[id] = g
-			groups = append(groups, nil)
+	var sizes []int
+	each := func(take func(i, group int)) {
+		var last key
+		g, known := 0, false
+		for i, k := range c.rank.Kernels {
+			if id := (key{k.Device, k.Step}); !known || id != last {
+				if g, known = at[id]; !known {
+					g, known = len(sizes), true
+					at[id] = g
+					sizes = append(sizes, 0)
+				}
+				last = id
+			}
+			take(i, g)
 		}
-		groups[g] = append(groups[g], i)
 	}
+	each(func(_, g int) { sizes[g]++ })
+	all := make([]int, len(c.rank.Kernels))
+	groups := make([][]int, len(sizes))
+	for g, n := range sizes {
+		groups[g], all = all[:0:n], all[n:]
+	}
+	each(func(i, g int) { groups[g] = append(groups[g], i) })
 	return groups
 }
 
@@ -65,28 +78,26 @@ func (c *run) group(kernels []int) {
 // cut makes segments. Collectives end one. A step without collectives is cut where a norm begins the next block.
 func (c *run) cut(kernels []int) []segment {
 	var segs []segment
-	var cur segment
+	from := 0
 	var sawCore, sawAfterCore, sawMLP bool
-	flush := func() {
-		if len(cur.kernels) > 0 {
-			segs = append(segs, cur)
+	flush := func(to int, collective string) {
+		if to > from {
+			segs = append(segs, segment{kernels: kernels[from:to], collective: collective})
 		}
-		cur, sawCore, sawAfterCore, sawMLP = segment{}, false, false, false
+		from, sawCore, sawAfterCore, sawMLP = to, false, false, false
 	}
-	for _, i := range kernels {
+	for at, i := range kernels {
 		k := c.rank.Kernels[i]
 		n := &c.names[k.Name]
 		if k.Kind == trace.KindKernel && n.norm && (sawAfterCore || sawMLP && !sawCore) {
-			flush()
+			flush(at, "")
 		}
-		cur.kernels = append(cur.kernels, i)
 		if k.Kind != trace.KindKernel {
 			continue
 		}
 		switch {
 		case n.collective:
-			cur.collective = n.component
-			flush()
+			flush(at+1, n.component)
 		case n.component == Core:
 			sawCore = true
 		case n.component == Experts || n.activation:
@@ -95,13 +106,13 @@ func (c *run) cut(kernels []int) []segment {
 			sawAfterCore = true
 		}
 	}
-	flush()
+	flush(len(kernels), "")
 	return segs
 }
 
 // blockOf says what a segment computes from what is in it.
 func (c *run) blockOf(s *segment) Block {
-	byStream := map[int32]int64{}
+	c.streams = c.streams[:0]
 	var core, experts, gemm bool
 	var coreStream, expertStream int32
 	for _, i := range s.kernels {
@@ -110,7 +121,10 @@ func (c *run) blockOf(s *segment) Block {
 		if k.Kind != trace.KindKernel || n.collective {
 			continue
 		}
-		byStream[k.Stream] += k.Dur
+		if c.streamNs[k.Stream] == 0 {
+			c.streams = append(c.streams, k.Stream)
+		}
+		c.streamNs[k.Stream] += k.Dur
 		switch {
 		case n.component == Core:
 			core, coreStream = true, k.Stream
@@ -120,7 +134,7 @@ func (c *run) blockOf(s *segment) Block {
 			gemm = true
 		}
 	}
-	s.main = busiest(byStream)
+	s.main = c.busiest()
 	switch {
 	case experts:
 		s.main = expertStream
@@ -134,12 +148,16 @@ func (c *run) blockOf(s *segment) Block {
 	return BlockOther
 }
 
-func busiest(byStream map[int32]int64) int32 {
+// busiest returns the stream with the most time, of equal ones the first, and clears the times.
+func (c *run) busiest() int32 {
 	best, most := int32(-1), int64(-1)
-	for s, ns := range byStream {
-		if ns > most || ns == most && s < best {
+	for _, s := range c.streams {
+		if ns := c.streamNs[s]; ns > most || ns == most && s < best {
 			best, most = s, ns
 		}
+	}
+	for _, s := range c.streams {
+		c.streamNs[s] = 0
 	}
 	return best
 }
@@ -177,8 +195,7 @@ func (c *run) place(s *segment) {
 	for _, i := range s.kernels {
 		k := c.rank.Kernels[i]
 		side := k.Stream != s.main && s.main >= 0 && !(k.Kind == trace.KindKernel && c.names[k.Name].collective)
-		l := c.label(k, s.block, side)
-		c.out.Places[i] = Place{l.component, l.part, s.block, s.layer, side}
+		c.out.Places[i] = Place{c.label(k, s.block, side), int16(min(s.layer, math.MaxInt16)), s.block, side}
 	}
 	switch s.block {
 	case BlockAttention:
@@ -198,7 +215,7 @@ func (c *run) gemms(s *segment, component string) []int {
 	var out []int
 	for _, i := range s.kernels {
 		n := &c.names[c.rank.Kernels[i].Name]
-		if c.out.Places[i].Component == component && n.gemm && !n.splitK {
+		if c.component(i) == component && n.gemm && !n.splitK {
 			out = append(out, i)
 		}
 	}
@@ -211,7 +228,7 @@ func (c *run) gemms(s *segment, component string) []int {
 func (c *run) projections(s *segment) {
 	write, lastCore := -1, -1
 	for at, i := range s.kernels {
-		switch c.out.Places[i].Component {
+		switch c.component(i) {
 		case KVWrite:
 			if write < 0 {
 				write = at
@@ -240,14 +257,14 @@ func (c *run) projections(s *segment) {
 		if n == len(between)-1 && len(after) == 2 {
 			part = "w_uk"
 		}
-		c.out.Places[i].Part = part
+		c.setPart(i, part)
 	}
 }
 
 // name gives the kernels their parts; nil parts (an order nobody knows) leave them without.
 func (c *run) name(kernels []int, parts []string) {
 	for n, part := range parts {
-		c.out.Places[kernels[n]].Part = part
+		c.setPart(kernels[n], part)
 	}
 }
 
@@ -255,7 +272,7 @@ func (c *run) name(kernels []int, parts []string) {
 func (c *run) expertParts(s *segment) {
 	var experts []int
 	for _, i := range s.kernels {
-		if c.out.Places[i].Component == Experts {
+		if c.component(i) == Experts {
 			experts = append(experts, i)
 		}
 	}
@@ -263,7 +280,7 @@ func (c *run) expertParts(s *segment) {
 		return
 	}
 	for n, i := range experts {
-		c.out.Places[i].Part = []string{"w13", "w2"}[n%2]
+		c.setPart(i, []string{"w13", "w2"}[n%2])
 	}
 }
 
@@ -276,11 +293,11 @@ func (c *run) sharedOnMain(s *segment) {
 		p, n := &c.out.Places[i], &c.names[c.rank.Kernels[i].Name]
 		switch {
 		case p.Side:
-		case p.Component == Experts:
+		case c.component(i) == Experts:
 			up, act = -1, 0
 		case n.gemm && !n.splitK && act > 0:
 			for _, j := range []int{up, act, i} {
-				c.out.Places[j].Component, c.out.Places[j].Part = Shared, ""
+				c.set(j, Shared, "")
 			}
 			return
 		case n.gemm && !n.splitK:
@@ -297,22 +314,25 @@ func (c *run) mlpParts(s *segment, component string) {
 		c.name(gemms, []string{"gate_up", "down"})
 	}
 	for _, i := range s.kernels {
-		if p := &c.out.Places[i]; p.Component == component && p.Part == "" && c.names[c.rank.Kernels[i].Name].activation {
-			p.Part = "act"
+		if c.out.Label(i) == (Label{component, ""}) && c.names[c.rank.Kernels[i].Name].activation {
+			c.setPart(i, "act")
 		}
 	}
 }
 
+// tail is the last GEMM on a stream, in the segment with that number.
+type tail struct{ gemm, segment int }
+
 // splitKTails gives the reduction that ends a split-K GEMM the part of that GEMM: the one before it on its stream.
 func (c *run) splitKTails(s *segment) {
-	last := map[int32]int{}
+	c.segments++
 	for _, i := range s.kernels {
 		k := c.rank.Kernels[i]
 		n := &c.names[k.Name]
-		if g, ok := last[k.Stream]; n.splitK && ok {
-			c.out.Places[i].Component, c.out.Places[i].Part = c.out.Places[g].Component, c.out.Places[g].Part
+		if last := c.gemmOf[k.Stream]; n.splitK && last.segment == c.segments {
+			c.out.Places[i].Label = c.out.Places[last.gemm].Label
 		} else if n.gemm {
-			last[k.Stream] = i
+			c.gemmOf[k.Stream] = tail{i, c.segments}
 		}
 	}
 }
