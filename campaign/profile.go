@@ -58,10 +58,22 @@ func (s *Session) profiled(ctx context.Context, window func() error) (err error)
 func (s *Session) stopProfile(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flush)
 	defer cancel()
-	if err := s.client.StopProfile(ctx); err != nil {
+	if err := stopTwice(ctx, s.client); err != nil {
 		return fmt.Errorf("the profile may still be open; close it with: curl -X POST %s/stop_profile: %w", s.client.Target(), err)
 	}
 	return os.Remove(s.journalPath())
+}
+
+// stopTwice stops the profiler, and tries once more when the connection broke: a second stop does no harm, and a profiler
+// that runs on slows down a server that belongs to somebody else.
+func stopTwice(ctx context.Context, c *vllm.Client) error {
+	err := c.StopProfile(ctx)
+	var status *vllm.StatusError
+	if err == nil || errors.As(err, &status) || errors.Is(err, syscall.ECONNREFUSED) || ctx.Err() != nil {
+		return err
+	}
+	time.Sleep(time.Second)
+	return c.StopProfile(ctx)
 }
 
 // recoverProfile closes a profile that an earlier process left open, also on another server than this session's.
@@ -86,7 +98,7 @@ func CloseLostProfile(ctx context.Context, dir string) (bool, error) {
 	c, err := vllm.New(j.Target, os.Getenv("ROOFLAB_API_KEY"))
 	if err == nil {
 		defer c.CloseIdle()
-		err = c.StopProfile(ctx)
+		err = stopTwice(ctx, c)
 	}
 	var status *vllm.StatusError
 	if err != nil && !errors.Is(err, syscall.ECONNREFUSED) && !(errors.As(err, &status) && status.Status == http.StatusNotFound) {

@@ -183,6 +183,28 @@ func TestStartThatFailsInTheServerIsStopped(t *testing.T) {
 	}
 }
 
+func TestStopIsSentAgainWhenTheConnectionBreaks(t *testing.T) {
+	server, err := replay.Start(context.Background(), replay.Options{Dir: archived(), Speed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	var stops atomic.Int64
+	target := live(t, server, func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path == "/stop_profile" && stops.Add(1) == 1 {
+			panic(http.ErrAbortHandler)
+		}
+		return false
+	})
+	s := open(t, t.TempDir(), Options{Target: target, TraceDir: server.TraceDir})
+	if _, err := s.Round(RoundOptions{Streams: 1, OutputTokens: 10, WindowSteps: 2}); err != nil {
+		t.Error(err)
+	}
+	if server.ProfileOpen() || exists(s.journalPath()) || stops.Load() != 2 {
+		t.Errorf("after %d stops the profile is open: %v", stops.Load(), server.ProfileOpen())
+	}
+}
+
 func TestRefusedProfilesAreExplained(t *testing.T) {
 	for words, o := range map[string]replay.Options{"the server has no profiler: start the server with --profiler-config": {NoProfiler: true}, "already open": {SecondStart: "409"}} {
 		o.Dir = archived()
