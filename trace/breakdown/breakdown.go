@@ -217,23 +217,23 @@ func Of(t *trace.Rank, cls *classify.Result) Rank {
 	}
 	r.OverlapNs, r.IdleNs = r.SummedNs-r.BusyNs, r.SpanNs-r.BusyNs
 	r.Components = sums.components(true)
-	r.StepTable = stepTable(t, cls)
+	r.StepTable = stepTable(t, cls, all)
 	r.Layers = layers(t, cls)
 	r.Kernels = kernelRows(t, cls)
 	return r
 }
 
 // indices counts from 0 to n-1.
-func indices(n int) []int {
-	all := make([]int, n)
+func indices(n int) []int32 {
+	all := make([]int32, n)
 	for i := range all {
-		all[i] = i
+		all[i] = int32(i)
 	}
 	return all
 }
 
 // device sums the events of one device.
-func device(t *trace.Rank, kernels []int) Device {
+func device(t *trace.Rank, kernels []int32) Device {
 	var d Device
 	if len(kernels) == 0 {
 		return d
@@ -255,7 +255,7 @@ func device(t *trace.Rank, kernels []int) Device {
 }
 
 // busy gives the union and the sum of the times of kernels, which are sorted by start.
-func busy(t *trace.Rank, kernels []int) (union, sum int64) {
+func busy(t *trace.Rank, kernels []int32) (union, sum int64) {
 	covered := int64(math.MinInt64) // everything before it is counted
 	for _, i := range kernels {
 		k := t.Kernels[i]

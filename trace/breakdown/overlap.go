@@ -1,6 +1,8 @@
 package breakdown
 
 import (
+	"math"
+
 	"github.com/rooflab/rooflab/trace"
 	"github.com/rooflab/rooflab/trace/classify"
 )
@@ -8,63 +10,65 @@ import (
 // charge finds the time during which several of the kernels (indices by start, one device) run and gives it to those that ran
 // beside the others: at each moment one event keeps its time, the one of the main stream that began first, and every other one
 // is charged. All charges together are the summed time minus the union.
-func charge(t *trace.Rank, cls *classify.Result, kernels []int, take func(kernel int, ns int64)) {
-	var active []int
-	var now int64
-	advance := func(until int64) {
-		for len(active) > 0 {
-			stop := until
-			for _, i := range active {
-				stop = min(stop, t.Kernels[i].End())
-			}
-			if len(active) > 1 && stop > now {
-				keep := keeper(t, cls, active)
-				for _, i := range active {
-					if i != keep {
-						take(i, stop-now)
-					}
-				}
-			}
-			now = max(now, stop)
-			left := active[:0]
-			for _, i := range active {
-				if t.Kernels[i].End() > now {
-					left = append(left, i)
-				}
-			}
-			active = left
-			if stop == until {
-				return
-			}
-		}
+func charge(t *trace.Rank, cls *classify.Result, kernels []int32, take func(kernel int32, ns int64)) {
+	main := pieces{t: t, cls: cls, kernels: kernels}
+	for main.next() {
+		main.charge(main.stop-main.start, take)
 	}
-	const never = int64(1<<63 - 1)
-	for _, i := range kernels {
-		k := t.Kernels[i]
-		if k.Dur <= 0 {
-			continue
-		}
-		advance(k.Start)
-		now = k.Start
-		active = append(active, i)
+	side := pieces{t: t, cls: cls, kernels: kernels, side: true}
+	if !side.next() {
+		return
 	}
-	advance(never)
+	main.at = 0
+	more := main.next()
+	for ok := true; ok; ok = side.next() {
+		kept := side.stop - side.start
+		for more && main.start < side.stop {
+			kept -= max(0, min(main.stop, side.stop)-max(main.start, side.start))
+			if main.stop > side.stop {
+				break
+			}
+			more = main.next()
+		}
+		side.charge(kept, take)
+	}
 }
 
-// keeper picks the event whose time counts: main stream before side stream, then the one that began first.
-func keeper(t *trace.Rank, cls *classify.Result, active []int) int {
-	best := active[0]
-	for _, i := range active[1:] {
-		a, b := cls.Places[i].Side, cls.Places[best].Side
-		if a != b {
-			if b {
-				best = i
-			}
+// pieces walks over the kernels of the main stream, or of the side streams, and gives the piece of each during which none of them
+// that began before runs: from start to stop, which are the same when there is none.
+type pieces struct {
+	t       *trace.Rank
+	cls     *classify.Result
+	kernels []int32
+	side    bool
+
+	at, kernel  int32 // place in kernels of the next one; the present one
+	start, stop int64
+	covered     int64 // last end of those before
+}
+
+func (p *pieces) next() bool {
+	if p.at == 0 {
+		p.covered = math.MinInt64
+	}
+	for int(p.at) < len(p.kernels) {
+		p.kernel = p.kernels[p.at]
+		p.at++
+		if p.cls.Places[p.kernel].Side != p.side {
 			continue
 		}
-		if t.Kernels[i].Start < t.Kernels[best].Start {
-			best = i
-		}
+		k := &p.t.Kernels[p.kernel]
+		p.start = max(k.Start, p.covered)
+		p.stop = max(p.start, k.End())
+		p.covered = p.stop
+		return true
 	}
-	return best
+	return false
+}
+
+// charge takes what the present kernel does not keep.
+func (p *pieces) charge(kept int64, take func(kernel int32, ns int64)) {
+	if ns := p.t.Kernels[p.kernel].Dur - kept; ns > 0 {
+		take(p.kernel, ns)
+	}
 }

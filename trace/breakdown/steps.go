@@ -29,11 +29,11 @@ func stepGroups(t *trace.Rank) []StepGroup {
 	return groups
 }
 
-// stepTable analyses each step by itself.
-func stepTable(t *trace.Rank, cls *classify.Result) []Step {
+// stepTable analyses each step by itself. all are all kernels.
+func stepTable(t *trace.Rank, cls *classify.Result, all []int32) []Step {
 	first, _ := t.Span()
 	sums := newTally(cls)
-	steps := split(len(t.Steps), indices(len(t.Kernels)), func(i int) int { return int(t.Kernels[i].Step) })
+	steps := split(len(t.Steps), all, func(i int32) int { return int(t.Kernels[i].Step) })
 	table := make([]Step, len(t.Steps))
 	for i, s := range t.Steps {
 		row := Step{Index: i, Kind: s.Kind, ContextTokens: s.ContextTokens, GenerationTokens: s.GenerationTokens, Events: s.Events, Partial: s.Partial, Components: []Component{}}
@@ -63,15 +63,15 @@ func nextStart(steps []trace.Step, i int) int64 {
 	return steps[i].End
 }
 
-func splitDevices(t *trace.Rank, kernels []int) [][]int {
+func splitDevices(t *trace.Rank, kernels []int32) [][]int32 {
 	if len(t.Devices) == 1 {
-		return [][]int{kernels}
+		return [][]int32{kernels}
 	}
-	return split(len(t.Devices), kernels, func(i int) int { return int(t.Kernels[i].Device) })
+	return split(len(t.Devices), kernels, func(i int32) int { return int(t.Kernels[i].Device) })
 }
 
 // split deals kernels out to n groups, keeping their order; a group below 0 drops them.
-func split(n int, kernels []int, group func(int) int) [][]int {
+func split(n int, kernels []int32, group func(int32) int) [][]int32 {
 	sizes := make([]int, n)
 	total := 0
 	for _, i := range kernels {
@@ -80,8 +80,8 @@ func split(n int, kernels []int, group func(int) int) [][]int {
 			total++
 		}
 	}
-	all := make([]int, total)
-	out := make([][]int, n)
+	all := make([]int32, total)
+	out := make([][]int32, n)
 	for g, size := range sizes {
 		out[g], all = all[:0:size], all[size:]
 	}

@@ -22,13 +22,13 @@ type labelSum struct {
 func newTally(cls *classify.Result) *tally { return &tally{cls, make([]labelSum, len(cls.Labels))} }
 
 // add takes kernels of one device, by start, and charges the time that they share.
-func (t *tally) add(r *trace.Rank, kernels []int) {
+func (t *tally) add(r *trace.Rank, kernels []int32) {
 	for _, i := range kernels {
 		s := &t.sums[t.cls.Places[i].Label]
 		s.n++
 		s.ns += r.Kernels[i].Dur
 	}
-	charge(r, t.cls, kernels, func(i int, ns int64) { t.sums[t.cls.Places[i].Label].overlap += ns })
+	charge(r, t.cls, kernels, func(i int32, ns int64) { t.sums[t.cls.Places[i].Label].overlap += ns })
 }
 
 // components returns the sums by component, largest first; equal ones by name. Parts likewise. The tally is empty afterwards.

@@ -108,7 +108,7 @@ type run struct {
 	streamNs []int64 // by Kernel.Stream; zeros outside blockOf
 	streams  []int32 // scratch of blockOf
 	gemmOf   []tail  // by Kernel.Stream; scratch of splitKTails
-	segments int     // number of the segment that is placed
+	segments int32   // number of the segment that is placed
 	out      *Result
 }
 
@@ -180,11 +180,11 @@ func (c *run) id(l Label) uint16 {
 const maxLabels = 60_000
 
 // set gives the i-th GPU event another component and part.
-func (c *run) set(i int, component, part string) {
+func (c *run) set(i int32, component, part string) {
 	c.out.Places[i].Label = c.id(Label{component, part})
 }
 
 // setPart gives the i-th GPU event another part.
-func (c *run) setPart(i int, part string) { c.set(i, c.component(i), part) }
+func (c *run) setPart(i int32, part string) { c.set(i, c.component(i), part) }
 
-func (c *run) component(i int) string { return c.out.Label(i).Component }
+func (c *run) component(i int32) string { return c.out.Label(int(i)).Component }

@@ -10,7 +10,7 @@ import (
 )
 
 // groups returns the indices of the kernels of each device and step, in order of start. Kernels of no step are a group of their own.
-func (c *run) groups() [][]int {
+func (c *run) groups() [][]int32 {
 	type key struct {
 		device int16
 		step   int32
@@ -33,18 +33,18 @@ func (c *run) groups() [][]int {
 		}
 	}
 	each(func(_, g int) { sizes[g]++ })
-	all := make([]int, len(c.rank.Kernels))
-	groups := make([][]int, len(sizes))
+	all := make([]int32, len(c.rank.Kernels))
+	groups := make([][]int32, len(sizes))
 	for g, n := range sizes {
 		groups[g], all = all[:0:n], all[n:]
 	}
-	each(func(i, g int) { groups[g] = append(groups[g], i) })
+	each(func(i, g int) { groups[g] = append(groups[g], int32(i)) })
 	return groups
 }
 
 // segment is a run of kernels that ends with a collective, or where a block ends without one.
 type segment struct {
-	kernels    []int
+	kernels    []int32
 	collective string // component of the collective that ends it; "" for none
 	block      Block
 	layer      int
@@ -52,7 +52,7 @@ type segment struct {
 }
 
 // group classifies the kernels of one step on one device.
-func (c *run) group(kernels []int) {
+func (c *run) group(kernels []int32) {
 	segs := c.cut(kernels)
 	for i := range segs {
 		segs[i].block = c.blockOf(&segs[i])
@@ -76,7 +76,7 @@ func (c *run) group(kernels []int) {
 }
 
 // cut makes segments. Collectives end one. A step without collectives is cut where a norm begins the next block.
-func (c *run) cut(kernels []int) []segment {
+func (c *run) cut(kernels []int32) []segment {
 	var segs []segment
 	from := 0
 	var sawCore, sawAfterCore, sawMLP bool
@@ -187,7 +187,7 @@ func (c *run) refine(segs []segment) {
 }
 
 func (c *run) hasActivation(s *segment) bool {
-	return slices.ContainsFunc(s.kernels, func(i int) bool { return c.names[c.rank.Kernels[i].Name].activation })
+	return slices.ContainsFunc(s.kernels, func(i int32) bool { return c.names[c.rank.Kernels[i].Name].activation })
 }
 
 // place labels the kernels of a segment and then names the parts that only their order tells.
@@ -211,8 +211,8 @@ func (c *run) place(s *segment) {
 }
 
 // gemms returns the GEMMs of a component in a segment, by start, without the tails of split-K GEMMs.
-func (c *run) gemms(s *segment, component string) []int {
-	var out []int
+func (c *run) gemms(s *segment, component string) []int32 {
+	var out []int32
 	for _, i := range s.kernels {
 		n := &c.names[c.rank.Kernels[i].Name]
 		if c.component(i) == component && n.gemm && !n.splitK {
@@ -237,7 +237,7 @@ func (c *run) projections(s *segment) {
 			lastCore = at
 		}
 	}
-	var before, between, after []int
+	var before, between, after []int32
 	gemms := c.gemms(s, Proj)
 	for _, i := range gemms {
 		at, _ := slices.BinarySearch(s.kernels, i)
@@ -262,7 +262,7 @@ func (c *run) projections(s *segment) {
 }
 
 // name gives the kernels their parts; nil parts (an order nobody knows) leave them without.
-func (c *run) name(kernels []int, parts []string) {
+func (c *run) name(kernels []int32, parts []string) {
 	for n, part := range parts {
 		c.setPart(kernels[n], part)
 	}
@@ -270,7 +270,7 @@ func (c *run) name(kernels []int, parts []string) {
 
 // expertParts names the grouped GEMMs: each pair is gate and up (w13), then down (w2).
 func (c *run) expertParts(s *segment) {
-	var experts []int
+	var experts []int32
 	for _, i := range s.kernels {
 		if c.component(i) == Experts {
 			experts = append(experts, i)
@@ -287,8 +287,8 @@ func (c *run) expertParts(s *segment) {
 // sharedOnMain finds the shared expert of a large batch, which runs on the main stream: an activation that does not stand
 // between the two expert GEMMs, with the GEMM before and the GEMM after it.
 func (c *run) sharedOnMain(s *segment) {
-	up := -1 // last router-like GEMM
-	var act int
+	up := int32(-1) // last router-like GEMM
+	var act int32
 	for _, i := range s.kernels {
 		p, n := &c.out.Places[i], &c.names[c.rank.Kernels[i].Name]
 		switch {
@@ -296,7 +296,7 @@ func (c *run) sharedOnMain(s *segment) {
 		case c.component(i) == Experts:
 			up, act = -1, 0
 		case n.gemm && !n.splitK && act > 0:
-			for _, j := range []int{up, act, i} {
+			for _, j := range []int32{up, act, i} {
 				c.set(j, Shared, "")
 			}
 			return
@@ -314,14 +314,14 @@ func (c *run) mlpParts(s *segment, component string) {
 		c.name(gemms, []string{"gate_up", "down"})
 	}
 	for _, i := range s.kernels {
-		if c.out.Label(i) == (Label{component, ""}) && c.names[c.rank.Kernels[i].Name].activation {
+		if c.out.Label(int(i)) == (Label{component, ""}) && c.names[c.rank.Kernels[i].Name].activation {
 			c.setPart(i, "act")
 		}
 	}
 }
 
 // tail is the last GEMM on a stream, in the segment with that number.
-type tail struct{ gemm, segment int }
+type tail struct{ gemm, segment int32 }
 
 // splitKTails gives the reduction that ends a split-K GEMM the part of that GEMM: the one before it on its stream.
 func (c *run) splitKTails(s *segment) {
