@@ -43,16 +43,16 @@ func StillTheGEMMs(ws []Window, ref data.Ref) data.Finding {
 	first, last := ws[0], ws[len(ws)-1]
 	was, is := first.largestOther(), last.largestOther()
 	if len(ws) == 1 {
-		f.Text = fmt.Sprintf("All GEMMs together, experts included: %s of the summed GPU time. The most of anything else: %s, %s.",
+		f.Text = fmt.Sprintf("All GEMMs together, experts included: %s of the summed GPU time. The largest other part is %s, %s.",
 			percent(first.Share(gemms...)), subject(was), percent(first.Share(was.Components...)))
 		return f
 	}
-	f.Text = fmt.Sprintf("All GEMMs together, experts included, go from %s of the summed GPU time at %s to %s at %s. The most of anything else: ",
+	f.Text = fmt.Sprintf("All GEMMs together, experts included, go from %s of the summed GPU time at %s to %s at %s. The largest other part is ",
 		percent(first.Share(gemms...)), first.Label(), percent(last.Share(gemms...)), last.Label())
 	if subject(was) == subject(is) {
 		f.Text += fmt.Sprintf("%s, from %s to %s.", subject(is), percent(first.Share(is.Components...)), percent(last.Share(is.Components...)))
 	} else {
-		f.Text += fmt.Sprintf("%s with %s, then %s with %s.", subject(was), percent(first.Share(was.Components...)), subject(is), percent(last.Share(is.Components...)))
+		f.Text += fmt.Sprintf("%s (%s) at first and %s (%s) at last.", subject(was), percent(first.Share(was.Components...)), subject(is), percent(last.Share(is.Components...)))
 	}
 	return f
 }
