@@ -403,7 +403,7 @@ func TestArchiveIsAsTheManifestSays(t *testing.T) {
 		}
 		total += f.Bytes
 	}
-	if total > 14e6 { // traces 10, notebooks and results 1.3
+	if total > 12e6 { // traces 10, notebooks and results 1.1
 		t.Errorf("the archive has %d bytes, more than a checkout should carry", total)
 	}
 	compareLoads(t, "hostmem-graph-uniform", "load.json", 1, 64, 256)
