@@ -84,6 +84,16 @@ func (b *Builder) Reserve(n int) {
 	}
 }
 
+// ReserveLaunches makes room for n launches in all.
+func (b *Builder) ReserveLaunches(n int) {
+	if n = min(n, maxRecords+1); n > cap(b.launches) {
+		b.launches = append(make([]launch, 0, n), b.launches...)
+	}
+}
+
+// Launches says how many launches there are, and for how many there is room.
+func (b *Builder) Launches() (n, room int) { return len(b.launches), cap(b.launches) }
+
 // Add takes one GPU event; Step, and the flags, are filled by Build.
 func (b *Builder) Add(k Kernel) {
 	if len(b.Rank.Kernels)+len(b.launches) >= maxRecords {

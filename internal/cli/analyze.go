@@ -13,6 +13,7 @@ import (
 
 func newAnalyze() *cobra.Command {
 	var asJSON, asCSV, asMarkdown, parts bool
+	var opts analyze.Options
 	cmd := &cobra.Command{
 		Use:   "analyze FILE...",
 		Short: "Print where the GPU time of a trace goes",
@@ -35,7 +36,10 @@ A file that ends too early is analysed as far as it goes; the exit code is then 
 			if asJSON && asCSV || asJSON && asMarkdown || asCSV && asMarkdown {
 				return usagef("choose one of --json, --csv and --markdown")
 			}
-			report, err := analyze.Files(args...)
+			if opts.MaxEventBytes < 1 {
+				return usagef("--max-event-bytes must be at least 1")
+			}
+			report, err := opts.Files(args...)
 			if report == nil {
 				return err
 			}
@@ -46,6 +50,7 @@ A file that ends too early is analysed as far as it goes; the exit code is then 
 	cmd.Flags().BoolVar(&asCSV, "csv", false, "print the table as CSV")
 	cmd.Flags().BoolVar(&asMarkdown, "markdown", false, "print the table as Markdown")
 	cmd.Flags().BoolVar(&parts, "parts", false, "show the parts of each component (q_b, w13, ...)")
+	cmd.Flags().IntVar(&opts.MaxEventBytes, "max-event-bytes", 64<<20, "refuse traces with an event larger than this")
 	return cmd
 }
 

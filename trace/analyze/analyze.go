@@ -25,9 +25,14 @@ type file struct {
 	err  error
 }
 
+// Options say how files are read. The zero value has the usual limits.
+type Options struct {
+	MaxEventBytes int // bytes of one event of a trace; 0 means 64 MB
+}
+
 // Ranks reads the files at once and returns their ranks in the order given. A *kineto.TruncatedError comes with the ranks.
 func Ranks(paths ...string) ([]*trace.Rank, error) {
-	files, err := read(paths, func(*file) {})
+	files, err := Options{}.read(paths, func(*file) {})
 	if files == nil {
 		return nil, err
 	}
@@ -41,8 +46,11 @@ func Ranks(paths ...string) ([]*trace.Rank, error) {
 // Files analyses one or several traces: the ranks of one run, or several loads. Ranks are ordered by load, then rank.
 // Two files of one rank are refused unless their steps differ in size (then they are two loads).
 // A *kineto.TruncatedError comes with a report of what could be read; with any other error the report is nil.
-func Files(paths ...string) (*breakdown.Report, error) {
-	files, err := read(paths, func(f *file) {
+func Files(paths ...string) (*breakdown.Report, error) { return Options{}.Files(paths...) }
+
+// Files is the function Files with these options.
+func (o Options) Files(paths ...string) (*breakdown.Report, error) {
+	files, err := o.read(paths, func(f *file) {
 		f.cls = classify.Run(f.rank)
 		f.out = breakdown.Of(f.rank, f.cls)
 	})
@@ -72,7 +80,7 @@ func Files(paths ...string) (*breakdown.Report, error) {
 }
 
 // read reads all files, two at a time on two cores, and runs next on each. files is nil when one cannot be used at all.
-func read(paths []string, next func(*file)) (files []*file, err error) {
+func (o Options) read(paths []string, next func(*file)) (files []*file, err error) {
 	if len(paths) == 0 {
 		return nil, errors.New("analyze: no files given; expected one or more traces (.json or .json.gz)")
 	}
@@ -86,7 +94,7 @@ func read(paths []string, next func(*file)) (files []*file, err error) {
 			defer wg.Done()
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			f.load(next)
+			f.load(o, next)
 		}(files[i])
 	}
 	wg.Wait()
@@ -104,13 +112,13 @@ func read(paths []string, next func(*file)) (files []*file, err error) {
 }
 
 // load reads one file. A panic becomes its error: a goroutine's panic would end a notebook's kernel.
-func (f *file) load(next func(*file)) {
+func (f *file) load(o Options, next func(*file)) {
 	defer func() {
 		if p := recover(); p != nil {
 			f.err = fmt.Errorf("read %s: internal error: %v; please report it with the file", f.path, p)
 		}
 	}()
-	if f.rank, f.err = kineto.ReadFile(f.path); f.rank != nil && len(f.rank.Kernels) > 0 {
+	if f.rank, f.err = (kineto.Options{MaxEventBytes: o.MaxEventBytes}).ReadFile(f.path); f.rank != nil && len(f.rank.Kernels) > 0 {
 		next(f)
 	}
 }

@@ -8,10 +8,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/klauspost/compress/gzip"
-	"io"
 
 	"github.com/rooflab/rooflab/internal/sharedtest"
 	"github.com/rooflab/rooflab/trace/analyze"
@@ -129,32 +125,4 @@ func TestEveryPublicTraceIsAnalysed(t *testing.T) {
 	if analysed < 30 {
 		t.Errorf("%d of %d files analysed", analysed, len(files))
 	}
-}
-
-// BenchmarkFiles analyses the largest campaign trace and reports how much longer that takes than only decompressing it.
-func BenchmarkFiles(b *testing.B) {
-	file := path(b, "hostmem-graph-uniform/c1_rank0")
-	var gunzip time.Duration
-	for b.Loop() {
-		b.StopTimer()
-		start := time.Now()
-		f, err := os.Open(file)
-		if err != nil {
-			b.Fatal(err)
-		}
-		z, err := gzip.NewReader(f)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if _, err := io.Copy(io.Discard, z); err != nil {
-			b.Fatal(err)
-		}
-		f.Close()
-		gunzip += time.Since(start)
-		b.StartTimer()
-		if _, err := analyze.Files(file); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(b.Elapsed())/float64(gunzip), "x/gunzip")
 }

@@ -56,5 +56,5 @@ func tooLarge(limit int) error {
 	if limit >= 1<<20 && limit%(1<<20) == 0 {
 		size = fmt.Sprintf("%d MB", limit>>20)
 	}
-	return &limitError{"one event is larger than " + size + "; this is no profiler trace, or it is damaged; if it is neither, raise max-event-bytes"}
+	return &limitError{"one event is larger than " + size + "; this is no profiler trace, or it is damaged; --max-event-bytes raises the limit"}
 }

@@ -74,7 +74,7 @@ func (d *decoder) init(b *trace.Builder, share func() float64) {
 	d.calls, d.cats = map[string]uint8{}, map[string]category{}
 }
 
-// expect guesses how many GPU events the file has, from n in the part that is read, so that their memory is made once.
+// expect guesses how many events of a kind the file has, from n in the part that is read, so that their memory is made once.
 func (d *decoder) expect(n int) int {
 	if share := d.share(); n > 10000 && share > 0 {
 		return max(n+n/8, min(int(float64(n)/share*1.02)+1000, 64*n))
@@ -206,6 +206,9 @@ func (d *decoder) runtime(ev *event, start int64) {
 		d.b.Rank.GraphLaunches++
 	}
 	if ev.hasCorre {
+		if n, room := d.b.Launches(); n == room {
+			d.b.ReserveLaunches(d.expect(n))
+		}
 		d.b.Launch(ev.pid, parseID(ev.correlation), start, call == callGraph)
 	}
 }

@@ -1,5 +1,9 @@
 // Package kineto reads the traces that the PyTorch profiler (kineto) writes: Chrome trace JSON, plain or gzip.
-// It streams: memory is one event at a time plus what trace.Rank keeps (GPU events, launches, step annotations).
+// It streams: one goroutine unpacks while another scans, and memory is one event at a time plus what trace.Rank keeps (GPU events,
+// launches, step annotations). Every input is bounded: the size and nesting of an event, the ratio of gzip, and the limits of
+// trace.Builder; what passes one is refused by its name.
+// gjson reads the fields of an event. Events that are written plainly, which are nearly all, are decoded by a field walk of our own
+// that a fuzz target holds to it; escapes, fields twice, odd types and numbers go to gjson.
 // Times come from the decimal digits of ts and dur (microseconds, whatever displayTimeUnit says) and are exact to the ns.
 // Format: pytorch/kineto libkineto/src/output_json.cpp. It does not classify kernels and keeps no host or trace name.
 package kineto
@@ -257,7 +261,9 @@ func (rd *reader) events() error {
 
 // event reads one event and the comma, or the end of the array, after it.
 func (rd *reader) event() (last bool, err error) {
-	if n := rd.decode.quick(rd.s.buf[rd.s.pos:]); n > 0 {
+	if n := rd.decode.quick(rd.s.buf[rd.s.pos:]); n > rd.s.limit {
+		return false, tooLarge(rd.s.limit)
+	} else if n > 0 {
 		rd.s.pos += n
 	} else if raw, err := rd.s.value(); err == nil {
 		rd.decode.event(raw)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -15,6 +16,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"github.com/rooflab/rooflab/internal/diag"
 	"github.com/rooflab/rooflab/trace"
 	"github.com/rooflab/rooflab/trace/kineto"
 )
@@ -128,6 +130,38 @@ func TestHugeEventIsRefused(t *testing.T) {
 	_, err := kineto.Read(huge, "huge.json")
 	if err == nil || !strings.Contains(err.Error(), "one event is larger than 64 MB") {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestLimitsAreNamed(t *testing.T) {
+	event := `{"traceEvents":[{"ph":"X","cat":"kernel","name":"` + strings.Repeat("n", 200) + `","ts":1,"dur":1}]}`
+	for _, c := range []struct {
+		text  string
+		limit int
+		want  string
+	}{
+		{event, 100, "read t.json: byte 16: one event is larger than 100 bytes; this is no profiler trace, or it is damaged; --max-event-bytes raises the limit"},
+		{strings.Replace(event, "nn", `\n`, 1), 100, "--max-event-bytes raises the limit"},
+		{`{"traceEvents":[{"args":` + strings.Repeat(`{"a":`, 10_000), 0, "values are nested more than 10000 deep"},
+		{event, 1000, ""},
+	} {
+		_, err := kineto.Options{MaxEventBytes: c.limit}.Read(strings.NewReader(c.text), "t.json")
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("limit %d: got %v, want %q", c.limit, err, c.want)
+		}
+	}
+}
+
+func TestLongNamesAreCutAndCounted(t *testing.T) {
+	long := strings.Repeat("void f<", 20_000)
+	text := `{"distributedInfo":{"rank":0},"traceEvents":[{"ph":"X","cat":"kernel","name":"` + long + `","ts":1,"dur":1},{"ph":"X","cat":"kernel","name":"` + long + `x","ts":2,"dur":1}]}`
+	r, err := kineto.Read(strings.NewReader(text), "t.json")
+	if err != nil || len(r.Names) != 1 || len(r.Names[0]) != 64<<10 {
+		t.Fatalf("%v, %d names", err, len(r.Names))
+	}
+	i := slices.IndexFunc(r.Health, func(d diag.Diagnostic) bool { return d.ID == "long_name" })
+	if i < 0 || r.Health[i].N != 2 {
+		t.Errorf("health %v", r.Health)
 	}
 }
 

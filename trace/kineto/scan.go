@@ -157,6 +157,9 @@ func (s *scanner) walk(c cursor, step func(*cursor, []byte, int) int) ([]byte, e
 		i = step(&s.cur, s.buf, i)
 		switch {
 		case s.cur.depth == 0 && !s.cur.quoted:
+			if i-start > s.limit {
+				return nil, tooLarge(s.limit)
+			}
 			s.pos = i
 			s.unclosed += s.cur.unclosed
 			return s.buf[start:i], nil
