@@ -54,13 +54,14 @@ var (
 
 // decoder turns the text of one event into records of a builder.
 type decoder struct {
-	b     *trace.Builder
-	ev    event
-	args  string                             // raw args of ev
-	field func(key, value gjson.Result) bool // bound once, so that no event allocates
-	calls map[string]uint8                   // runtime name -> kind of call
-	cats  map[string]category                // spelling -> category
-	share func() float64                     // part of the file that is read, 0 when unknown
+	b      *trace.Builder
+	ev     event
+	args   string // raw args of ev
+	habits habits
+	field  func(key, value gjson.Result) bool // bound once, so that no event allocates
+	calls  map[string]uint8                   // runtime name -> kind of call
+	cats   map[string]category                // spelling -> category
+	share  func() float64                     // part of the file that is read, 0 when unknown
 }
 
 // maxName is where longer names are cut: rules of the classifier look at every byte of a name. Real ones have up to 5,200.

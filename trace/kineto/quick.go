@@ -6,9 +6,11 @@ import (
 	"math/bits"
 )
 
-// fields of an event, as bits of what was seen.
+// field is a member that is needed, as a bit of what was seen; 0 is any other.
+type field uint16
+
 const (
-	sawPh = 1 << iota
+	sawPh field = 1 << iota
 	sawCat
 	sawName
 	sawPid
@@ -16,7 +18,61 @@ const (
 	sawTs
 	sawDur
 	sawArgs
+	sawCorrelation // of args, as the next two
+	sawDevice
+	sawStream
 )
+
+func fieldOf(key []byte) field {
+	switch string(key) {
+	case "ph":
+		return sawPh
+	case "cat":
+		return sawCat
+	case "name":
+		return sawName
+	case "pid":
+		return sawPid
+	case "tid":
+		return sawTid
+	case "ts":
+		return sawTs
+	case "dur":
+		return sawDur
+	case "args":
+		return sawArgs
+	case "correlation":
+		return sawCorrelation
+	case "device":
+		return sawDevice
+	case "stream":
+		return sawStream
+	}
+	return 0
+}
+
+// habit is how the n-th member of an object began the last time: the text before its value. Most begin the same way again.
+type habit struct {
+	text  [40]byte
+	n     int
+	field field
+}
+
+// member returns which field begins at i and where its value does; 0 when its key is not plain.
+func (h *habit) member(buf []byte, i int) (f field, value int) {
+	if value = i + h.n; value < len(buf) && h.n > 0 && buf[value] > ' ' && string(buf[i:value]) == string(h.text[:h.n]) {
+		return h.field, value
+	}
+	key, value := plainKey(buf, i)
+	h.field, h.n = fieldOf(key), 0
+	if value > 0 && value-i <= len(h.text) {
+		h.n = copy(h.text[:], buf[i:value])
+	}
+	return h.field, value
+}
+
+// habits are those of events and of their args.
+type habits struct{ event, args [16]habit }
 
 // quick decodes the event at the start of buf in one pass and returns its length. It knows plain JSON only and returns 0,
 // having done nothing, when buf ends within the event or holds something it leaves to the exact reader: escapes, a field twice,
@@ -26,55 +82,39 @@ func (d *decoder) quick(buf []byte) int {
 		return 0
 	}
 	var ev event
-	seen := 0
-	for i := 1; ; i++ {
-		key, at := plainKey(buf, i)
-		if at == 0 {
+	var seen field
+	for i, n := 1, 0; ; i, n = i+1, n+1 {
+		f, at := d.habits.event[n%16].member(buf, i)
+		if at == 0 || seen&f != 0 {
 			return 0
 		}
-		field := 0
-		var into *string
-		switch string(key) {
-		case "ph":
-			field, into = sawPh, &ev.ph
-		case "cat":
-			field = sawCat
-		case "name":
-			field, into = sawName, &ev.name
-		case "pid":
-			field, into = sawPid, &ev.pid
-		case "tid":
-			field, into = sawTid, &ev.tid
-		case "ts":
-			field, into = sawTs, &ev.ts
-		case "dur":
-			field, into = sawDur, &ev.dur
-		case "args":
-			field = sawArgs
-		}
-		if seen&field != 0 {
-			return 0
-		}
-		seen |= field
+		seen |= f
 		value, end, kind := plainValue(buf, at)
-		switch field {
-		case sawPh, sawCat, sawName:
-			if kind != '"' {
-				return 0
+		if kind != '"' && f&(sawPh|sawCat|sawName) != 0 || kind != '0' && f&(sawTs|sawDur) != 0 ||
+			kind != '"' && kind != '0' && f&(sawPid|sawTid) != 0 || kind != '{' && f == sawArgs {
+			return 0
+		}
+		switch f {
+		case sawPh:
+			if ev.ph = view(value); ev.ph != "X" && end > 0 {
+				return skip(buf, end)
 			}
-		case sawPid, sawTid:
-			if kind != '"' && kind != '0' {
-				return 0
+		case sawCat:
+			if ev.cat = d.category(view(value)); ev.cat == catOther && end > 0 {
+				return skip(buf, end)
 			}
-		case sawTs, sawDur:
-			if kind != '0' {
-				return 0
-			}
+		case sawName:
+			ev.name = view(value)
+		case sawPid:
+			ev.pid = view(value)
+		case sawTid:
+			ev.tid = view(value)
+		case sawTs:
+			ev.ts = view(value)
+		case sawDur:
+			ev.dur = view(value)
 		case sawArgs:
-			if kind != '{' {
-				return 0
-			}
-			end = ev.quickArgs(buf, at)
+			end = d.quickArgs(&ev, buf, at)
 		default:
 			if kind == '{' || kind == '[' {
 				end = skip(buf, at+1)
@@ -83,19 +123,7 @@ func (d *decoder) quick(buf []byte) int {
 		if end == 0 {
 			return 0
 		}
-		if into != nil {
-			*into = view(value)
-		}
-		if field == sawPh && ev.ph != "X" {
-			return skip(buf, end)
-		}
-		if field == sawCat {
-			if ev.cat = d.category(view(value)); ev.cat == catOther {
-				return skip(buf, end)
-			}
-		}
-		i = blank(buf, end)
-		switch {
+		switch i = blank(buf, end); {
 		case i == len(buf):
 			return 0
 		case buf[i] == '}':
@@ -109,13 +137,15 @@ func (d *decoder) quick(buf []byte) int {
 	}
 }
 
-// quickArgs notes what is needed of the object at the start of buf and returns the index after it, 0 for what quick does not know.
-func (ev *event) quickArgs(buf []byte, i int) int {
+// quickArgs notes what is needed of the object at i and returns the index after it, 0 for what quick does not know.
+func (d *decoder) quickArgs(ev *event, buf []byte, i int) int {
 	if end := blank(buf, i+1); end < len(buf) && buf[end] == '}' {
 		return end + 1
 	}
-	for i++; ; i++ {
-		key, at := plainKey(buf, i)
+	const all = sawCorrelation | sawDevice | sawStream
+	var seen field
+	for n := 0; ; n++ {
+		f, at := d.habits.args[n%16].member(buf, i+1)
 		if at == 0 {
 			return 0
 		}
@@ -126,27 +156,23 @@ func (ev *event) quickArgs(buf []byte, i int) int {
 		if end == 0 {
 			return 0
 		}
-		var into *string
-		var has *bool
-		switch string(key) {
-		case "correlation":
-			into, has = &ev.correlation, &ev.hasCorre
-		case "device":
-			into, has = &ev.device, &ev.hasDevice
-		case "stream":
-			into, has = &ev.stream, &ev.hasStream
-		}
-		if into != nil && !*has { // of a key that stands twice the first one counts, as in gjson.Get
+		if f &= all &^ seen; f != 0 { // of a key that stands twice the first one counts, as in gjson.Get
 			if kind != '0' {
 				return 0
 			}
-			*into, *has = view(value), true
-			if ev.hasCorre && ev.hasDevice && ev.hasStream {
+			switch f {
+			case sawCorrelation:
+				ev.correlation, ev.hasCorre = view(value), true
+			case sawDevice:
+				ev.device, ev.hasDevice = view(value), true
+			case sawStream:
+				ev.stream, ev.hasStream = view(value), true
+			}
+			if seen |= f; seen == all {
 				return skip(buf, end)
 			}
 		}
-		i = blank(buf, end)
-		switch {
+		switch i = blank(buf, end); {
 		case i == len(buf):
 			return 0
 		case buf[i] == '}':
