@@ -76,9 +76,10 @@ func (d *decoder) init(b *trace.Builder, share func() float64) {
 }
 
 // expect guesses how many events of a kind the file has, from n in the part that is read, so that their memory is made once.
+// A guess that is too large costs nothing: pages that are not written take no memory.
 func (d *decoder) expect(n int) int {
 	if share := d.share(); n > 10000 && share > 0 {
-		return max(n+n/8, min(int(float64(n)/share*1.02)+1000, 64*n))
+		return max(n+n/8, min(int(float64(n)/share*1.25), 512*n))
 	}
 	return 2*n + 1000
 }

@@ -30,7 +30,8 @@ import (
 
 // Options limit what is read. The zero value has the usual limits.
 type Options struct {
-	MaxEventBytes int // bytes of one event; 0 means 64 MB
+	MaxEventBytes int         // bytes of one event; 0 means 64 MB
+	Progress      func(n int) // told that n more bytes of the file are read, from another goroutine; may be nil
 }
 
 // ReadFile reads one trace file with the usual limits. See Options.Read.
@@ -68,7 +69,7 @@ func (o Options) Read(r io.Reader, name string) (*trace.Rank, error) {
 
 // read reads a trace of size bytes (0 when unknown) and hands it from the unpacking goroutine to the scanning one in chunks.
 func (o Options) read(r io.Reader, name string, size int64, chunk int) (*trace.Rank, error) {
-	file := &counter{r: r}
+	file := &counter{r: r, told: o.Progress}
 	in := bufio.NewReaderSize(file, 64<<10)
 	s := &scanner{limit: cmp.Or(o.MaxEventBytes, maxEvent)}
 	var src io.Reader = in
@@ -95,13 +96,17 @@ func (o Options) read(r io.Reader, name string, size int64, chunk int) (*trace.R
 
 // counter counts the bytes that pass.
 type counter struct {
-	r io.Reader
-	n int64
+	r    io.Reader
+	n    int64
+	told func(int)
 }
 
 func (c *counter) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
 	c.n += int64(n)
+	if c.told != nil {
+		c.told(n)
+	}
 	return n, err
 }
 
