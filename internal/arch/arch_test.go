@@ -61,6 +61,7 @@ var onlyBy = map[string][]string{
 	"mvdan.cc/sh/v3":                      {"campaign/launch"},
 	"github.com/spf13/cobra":              {"internal/cli"},
 	"golang.org/x/term":                   {"internal/cli"},
+	"golang.org/x/perf":                   {"trace/compare"},
 	"github.com/rogpeppe/go-internal":     {},
 	"github.com/google/go-cmp":            {},
 	"github.com/gopherdata/gophernotes":   {},
