@@ -3,7 +3,10 @@ package cli
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -11,9 +14,19 @@ import (
 	"github.com/rooflab/rooflab/trace/breakdown"
 )
 
+// analysis is one call of analyze.
+type analysis struct {
+	opts                  analyze.Options
+	json, csv, markdown   bool
+	by, explain, perfetto string
+	top, rank, step       int
+	wide                  bool
+	oneRank, oneStep      bool // --rank, --step was given
+	shaped                bool // --by or --top was given
+}
+
 func newAnalyze() *cobra.Command {
-	var asJSON, asCSV, asMarkdown, parts bool
-	var opts analyze.Options
+	var a analysis
 	cmd := &cobra.Command{
 		Use:   "analyze FILE...",
 		Short: "Print where the GPU time of a trace goes",
@@ -21,9 +34,14 @@ func newAnalyze() *cobra.Command {
 all-reduce, expert GEMMs, attention, and what is left. Several files are the ranks of one run, whose
 waiting for each other is then told from transfer, or one rank under several loads.
 
+Other tables are chosen with --by: part (of components: q_b, w13, ...), layer, kernel, step, stream.
+
 A file that ends too early is analysed as far as it goes; the exit code is then 1.`,
 		Example: `  rooflab analyze c64_rank0.pt.trace.json.gz
-  rooflab analyze --parts rank0.json.gz rank1.json.gz
+  rooflab analyze --by part rank0.json.gz rank1.json.gz
+  rooflab analyze --by kernel --top 20 --step 3 rank0.json.gz
+  rooflab analyze --explain nvjet rank0.json.gz
+  rooflab analyze --perfetto steps.json.gz rank0.json.gz
   rooflab analyze --json rank0.json.gz | jq '.ranks[0].components[0]'`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -33,45 +51,141 @@ A file that ends too early is analysed as far as it goes; the exit code is then 
 		},
 		PreRunE: stopAtOnce,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if asJSON && asCSV || asJSON && asMarkdown || asCSV && asMarkdown {
-				return usagef("choose one of --json, --csv and --markdown")
-			}
-			if opts.MaxEventBytes < 1 {
-				return usagef("--max-event-bytes must be at least 1")
-			}
-			report, err := opts.Files(args...)
-			if report == nil {
+			changed := cmd.Flags().Changed
+			a.oneRank, a.oneStep, a.shaped = changed("rank"), changed("step"), changed("by") || changed("top")
+			if err := a.check(changed("explain")); err != nil {
 				return err
 			}
-			return errors.Join(writeReport(cmd.OutOrStdout(), report, asJSON, asCSV, asMarkdown, parts), err)
+			return a.run(cmd.OutOrStdout(), cmd.ErrOrStderr(), args)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON with every figure: ranks, steps, components, layers, kernels")
-	cmd.Flags().BoolVar(&asCSV, "csv", false, "print the table as CSV")
-	cmd.Flags().BoolVar(&asMarkdown, "markdown", false, "print the table as Markdown")
-	cmd.Flags().BoolVar(&parts, "parts", false, "show the parts of each component (q_b, w13, ...)")
-	cmd.Flags().IntVar(&opts.MaxEventBytes, "max-event-bytes", 64<<20, "refuse traces with an event larger than this")
+	f := cmd.Flags()
+	f.BoolVar(&a.json, "json", false, "print JSON with every figure: ranks, steps, components, layers, kernels, streams")
+	f.BoolVar(&a.csv, "csv", false, "print the table as CSV")
+	f.BoolVar(&a.markdown, "markdown", false, "print the table as Markdown")
+	f.StringVar(&a.by, "by", "component", "what the rows are: "+strings.Join(breakdown.Views(), ", "))
+	f.IntVar(&a.top, "top", 0, "show the `N` largest rows, and the others as one (default: all)")
+	f.BoolVar(&a.wide, "wide", false, "do not cut long kernel names")
+	f.IntVar(&a.rank, "rank", 0, "show this rank only")
+	f.IntVar(&a.step, "step", 0, "figures of this step only, counted from 0")
+	f.StringVar(&a.explain, "explain", "", "say why kernels whose name contains `TEXT` have their component")
+	f.StringVar(&a.perfetto, "perfetto", "", "also write a trace with components as names to `OUT` (.json or .json.gz), for ui.perfetto.dev")
+	f.IntVar(&a.opts.MaxEventBytes, "max-event-bytes", 64<<20, "refuse traces with an event larger than this")
 	return cmd
 }
 
-// writeReport prints a report in one of its forms, the table for terminals when none is asked for.
-func writeReport(w io.Writer, report *breakdown.Report, asJSON, asCSV, asMarkdown, parts bool) error {
-	if asJSON {
-		enc := json.NewEncoder(w)
-		enc.SetEscapeHTML(false)
-		return enc.Encode(report)
+// check finds mistakes in the flags.
+func (a *analysis) check(explains bool) error {
+	switch {
+	case a.json && a.csv || a.json && a.markdown || a.csv && a.markdown:
+		return usagef("choose one of --json, --csv and --markdown")
+	case a.opts.MaxEventBytes < 1:
+		return usagef("--max-event-bytes must be at least 1")
+	case !slices.Contains(breakdown.Views(), a.by):
+		return usagef("--by is one of %s, not %q", strings.Join(breakdown.Views(), ", "), a.by)
+	case a.top < 0:
+		return usagef("--top must be at least 1, or 0 for all rows")
+	case a.oneStep && a.step < 0:
+		return usagef("--step counts from 0")
+	case a.json && a.shaped:
+		return usagef("--by and --top shape tables; --json has every figure")
+	case explains && a.explain == "":
+		return usagef("--explain needs a part of a kernel's name")
+	case explains && (a.csv || a.markdown || a.shaped):
+		return usagef("--explain prints text or --json, not a table")
 	}
-	table := report.Table()
-	if parts {
-		table = report.PartsTable()
+	return nil
+}
+
+// run reads the files and prints what was asked for, also of files that end too early.
+func (a *analysis) run(stdout, stderr io.Writer, paths []string) error {
+	opts := a.opts
+	if a.oneStep {
+		opts.Step = &a.step
+	}
+	reading := newReading(stderr, paths)
+	opts.Progress = reading.more
+	got, cut := opts.Analyze(paths...)
+	reading.clear()
+	if got == nil {
+		return cut
+	}
+	if a.oneRank {
+		one, err := got.Only(a.rank)
+		if err != nil {
+			return err
+		}
+		got = one
+	}
+	if a.perfetto != "" {
+		if err := writePerfetto(a.perfetto, got, paths); err != nil {
+			return err
+		}
+	}
+	if a.explain != "" {
+		return errors.Join(a.writeReasons(stdout, got), cut)
+	}
+	return errors.Join(a.writeReport(stdout, got.Report), cut)
+}
+
+// writeReport prints a report in one of its forms, the table for terminals when none is asked for.
+func (a *analysis) writeReport(w io.Writer, report breakdown.Report) error {
+	if a.json {
+		return writeJSON(w, report)
+	}
+	table, err := report.View(a.by, a.top, a.wide || a.csv || a.markdown)
+	if err != nil {
+		return err
 	}
 	text := plain(table.Text()) + "\n"
 	switch {
-	case asCSV:
+	case a.csv:
 		text = plain(table.CSV())
-	case asMarkdown:
+	case a.markdown:
 		text = plain(table.Markdown())
 	}
-	_, err := io.WriteString(w, text)
+	_, err = io.WriteString(w, text)
 	return err
+}
+
+// reasons are the explanations of one file, the JSON form of --explain.
+type reasons struct {
+	File         string                  `json:"file"`
+	Rank         int                     `json:"rank"`
+	Explanations []breakdown.Explanation `json:"explanations"`
+}
+
+// writeReasons prints why kernels have their components.
+func (a *analysis) writeReasons(w io.Writer, got *analyze.Analysis) error {
+	var all []reasons
+	found := false
+	for i, t := range got.Traces {
+		list := breakdown.Explain(t, got.Classes[i], a.explain)
+		found = found || len(list) > 0
+		all = append(all, reasons{t.File, t.Rank, append([]breakdown.Explanation{}, list...)})
+	}
+	if !found {
+		return fmt.Errorf("explain %q: no kernel has it in its name; rooflab analyze --by kernel --wide lists the names", a.explain)
+	}
+	if a.json {
+		return writeJSON(w, map[string]any{"schema": 1, "ranks": all})
+	}
+	var text strings.Builder
+	for i, r := range all {
+		if len(all) > 1 {
+			if i > 0 {
+				text.WriteString("\n")
+			}
+			fmt.Fprintf(&text, "%s: rank %d\n\n", r.File, r.Rank)
+		}
+		text.WriteString(breakdown.ExplanationText(r.Explanations, a.wide))
+	}
+	_, err := io.WriteString(w, plain(text.String()))
+	return err
+}
+
+func writeJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
 }

@@ -25,9 +25,34 @@ type file struct {
 	err  error
 }
 
-// Options say how files are read. The zero value has the usual limits.
+// Options say how files are read and what of them is analysed. The zero value has the usual limits and takes everything.
 type Options struct {
-	MaxEventBytes int // bytes of one event of a trace; 0 means 64 MB
+	MaxEventBytes int         // bytes of one event of a trace; 0 means 64 MB
+	Step          *int        // figures of this step of each file (from 0) only
+	Progress      func(n int) // told that n more bytes of a file are read, from several goroutines; may be nil
+}
+
+// Analysis is a report with the events behind it: Traces[i] and Classes[i] belong to Report.Ranks[i].
+type Analysis struct {
+	Report  breakdown.Report
+	Traces  []*trace.Rank
+	Classes []*classify.Result
+}
+
+// Only keeps one rank, in each load.
+func (a *Analysis) Only(rank int) (*Analysis, error) {
+	out := &Analysis{Report: a.Report.Only(rank)}
+	known := ""
+	for i, r := range a.Report.Ranks {
+		known += fmt.Sprintf(", %d", r.Rank)
+		if r.Rank == rank {
+			out.Traces, out.Classes = append(out.Traces, a.Traces[i]), append(out.Classes, a.Classes[i])
+		}
+	}
+	if len(out.Traces) == 0 {
+		return nil, fmt.Errorf("take rank %d: no file is of it; the ranks are %s", rank, known[2:])
+	}
+	return out, nil
 }
 
 // Ranks reads the files at once and returns their ranks in the order given. A *kineto.TruncatedError comes with the ranks.
@@ -50,9 +75,30 @@ func Files(paths ...string) (*breakdown.Report, error) { return Options{}.Files(
 
 // Files is the function Files with these options.
 func (o Options) Files(paths ...string) (*breakdown.Report, error) {
+	a, err := o.Analyze(paths...)
+	if a == nil {
+		return nil, err
+	}
+	return &a.Report, err
+}
+
+// Analyze is Files that keeps the events of the report. The Analysis is nil where the report of Files is.
+func (o Options) Analyze(paths ...string) (*Analysis, error) {
 	files, err := o.read(paths, func(f *file) {
 		f.cls = classify.Run(f.rank)
-		f.out = breakdown.Of(f.rank, f.cls)
+		if o.Step == nil {
+			f.out = breakdown.Of(f.rank, f.cls)
+			return
+		}
+		t, cls, err := breakdown.OneStep(f.rank, f.cls, *o.Step)
+		if err != nil {
+			f.err = err
+			return
+		}
+		f.rank, f.cls = t, cls
+		f.out = breakdown.Of(t, cls)
+		f.out.Step = o.Step
+		f.out.StepTable[0].Index = *o.Step
 	})
 	if files == nil {
 		return nil, err
@@ -61,22 +107,24 @@ func (o Options) Files(paths ...string) (*breakdown.Report, error) {
 	if dup != nil {
 		return nil, dup
 	}
-	report := &breakdown.Report{Schema: 1}
+	a := &Analysis{Report: breakdown.Report{Schema: 1}}
 	for _, run := range runs {
-		first := len(report.Ranks)
+		first := len(a.Traces)
 		for _, f := range run {
-			report.Ranks = append(report.Ranks, f.out)
+			a.Report.Ranks = append(a.Report.Ranks, f.out)
+			a.Traces = append(a.Traces, f.rank)
+			a.Classes = append(a.Classes, f.cls)
 		}
 		if len(run) > 1 {
 			c := match(run, first)
-			if report.Collectives == nil {
-				report.Collectives = c
+			if a.Report.Collectives == nil {
+				a.Report.Collectives = c
 			} else {
-				report.More = append(report.More, *c)
+				a.Report.More = append(a.Report.More, *c)
 			}
 		}
 	}
-	return report, err
+	return a, err
 }
 
 // read reads all files, two at a time on two cores, and runs next on each. files is nil when one cannot be used at all.
@@ -118,7 +166,7 @@ func (f *file) load(o Options, next func(*file)) {
 			f.err = fmt.Errorf("read %s: internal error: %v; please report it with the file", f.path, p)
 		}
 	}()
-	if f.rank, f.err = (kineto.Options{MaxEventBytes: o.MaxEventBytes}).ReadFile(f.path); f.rank != nil && len(f.rank.Kernels) > 0 {
+	if f.rank, f.err = (kineto.Options{MaxEventBytes: o.MaxEventBytes, Progress: o.Progress}).ReadFile(f.path); f.rank != nil && len(f.rank.Kernels) > 0 {
 		next(f)
 	}
 }

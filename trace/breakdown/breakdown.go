@@ -28,6 +28,7 @@ type Rank struct {
 	WorldSize  int               `json:"world_size,omitempty"`
 	File       string            `json:"file"`
 	Device     string            `json:"device"`
+	Step       *int              `json:"step,omitempty"` // the figures are of this step only
 	Steps      []StepGroup       `json:"steps"`
 	SpanNs     int64             `json:"span_ns"`    // first start to last end of GPU events
 	BusyNs     int64             `json:"busy_ns"`    // union of all GPU events
@@ -39,9 +40,10 @@ type Rank struct {
 	StepTable  []Step            `json:"step_table"`
 	LayerCount int               `json:"layer_count"`
 	Layers     []LayerComponent  `json:"layers"`
-	Kernels    []KernelRow       `json:"kernels"` // by ns, largest first
-	Launches   Launches          `json:"launches"`
-	Events     int               `json:"events"` // events of any kind in the file
+	Kernels    []KernelRow       `json:"kernels"`           // by ns, largest first
+	Streams    []Stream          `json:"streams"`           // by ns, largest first
+	Launches   Launches          `json:"launches,omitzero"` // of the whole file; absent when there are none or Step is set
+	Events     int               `json:"events"`            // events of any kind in the file
 	GPUEvents  int               `json:"gpu_events"`
 	Health     []diag.Diagnostic `json:"health"`
 }
@@ -92,6 +94,7 @@ type Step struct {
 	SpanNs           int64          `json:"span_ns"`  // to the start of the next step; of the last step, to its own end
 	BusyNs           int64          `json:"busy_ns"`
 	SummedNs         int64          `json:"summed_ns"`
+	IdleNs           int64          `json:"idle_ns"` // of the span, when the GPU ran nothing, of this step or another; over the devices
 	Events           int            `json:"events"`
 	Partial          bool           `json:"partial,omitempty"`
 	Components       []Component    `json:"components"` // without parts
@@ -206,7 +209,8 @@ func Of(t *trace.Rank, cls *classify.Result) Rank {
 	}
 	sums := newTally(cls)
 	all := indices(len(t.Kernels))
-	for d, kernels := range splitDevices(t, all) {
+	devices := splitDevices(t, all)
+	for d, kernels := range devices {
 		dev := device(t, kernels)
 		dev.ID = t.Devices[d]
 		r.Devices = append(r.Devices, dev)
@@ -218,6 +222,9 @@ func Of(t *trace.Rank, cls *classify.Result) Rank {
 	r.OverlapNs, r.IdleNs = r.SummedNs-r.BusyNs, r.SpanNs-r.BusyNs
 	r.Components = sums.components(true)
 	r.StepTable = stepTable(t, cls, all)
+	first, _ := t.Span()
+	idle(t, first, r.StepTable, devices)
+	r.Streams = streams(t)
 	r.Layers = layers(t, cls)
 	r.Kernels = kernelRows(t, cls)
 	return r

@@ -13,16 +13,17 @@ import (
 
 // Table is the bottleneck table: components by time, for one rank or for several beside each other, in ms a step and in percent
 // of the summed GPU time. A file without step annotations counts as one step.
-func (r Report) Table() data.Table { return r.table(false) }
+func (r Report) Table() data.Table { return r.table(false, 0) }
 
 // PartsTable is Table with the parts of each component below it.
-func (r Report) PartsTable() data.Table { return r.table(true) }
+func (r Report) PartsTable() data.Table { return r.table(true, 0) }
 
 // SimpleRender shows the table in a notebook.
 func (r Report) SimpleRender() map[string]interface{} { return r.Table().SimpleRender() }
 
-func (r Report) table(parts bool) data.Table {
-	t := data.Table{ID: "breakdown", Title: r.title(), Note: r.notes(), Columns: []data.Column{{Head: "Component"}}}
+// table shows the top components, all for 0, and the others as one row.
+func (r Report) table(parts bool, top int) data.Table {
+	t := data.Table{ID: "breakdown", Title: r.title("GPU time by component"), Note: r.notes(), Columns: []data.Column{{Head: "Component"}}}
 	one := len(r.Ranks) == 1
 	for i, rank := range r.Ranks {
 		unit := "ms a step"
@@ -34,7 +35,12 @@ func (r Report) table(parts bool) data.Table {
 		}
 		t.Columns = append(t.Columns, data.Column{Head: r.label(i), Unit: unit, Numeric: true}, data.Column{Unit: "%", Numeric: true})
 	}
-	for _, name := range r.componentNames() {
+	names := r.componentNames()
+	shown := names
+	if top > 0 && top < len(names) {
+		shown = names[:top]
+	}
+	for _, name := range shown {
 		row := data.Row{Cells: []string{name}, Component: name}
 		for _, rank := range r.Ranks {
 			c := rank.Component(name)
@@ -45,7 +51,25 @@ func (r Report) table(parts bool) data.Table {
 			t.Rows = append(t.Rows, r.partRows(name, one)...)
 		}
 	}
+	if rest := names[len(shown):]; len(rest) > 0 {
+		t.Rows = append(t.Rows, r.othersRow(rest, one))
+	}
 	return r.sums(t, one)
+}
+
+// othersRow adds up the components that have no row of their own.
+func (r Report) othersRow(names []string, calls bool) data.Row {
+	row := data.Row{Cells: []string{fmt.Sprintf("%d others", len(names))}}
+	for _, rank := range r.Ranks {
+		var sum Component
+		for _, name := range names {
+			c := rank.Component(name)
+			sum.N += c.N
+			sum.Ns += c.Ns
+		}
+		row.Cells = append(row.Cells, cells(rank, calls, sum.N, sum.Ns)...)
+	}
+	return row
 }
 
 // cells are the figures of one component or part for one rank.
@@ -142,16 +166,19 @@ func permille(part, whole int64) int64 {
 	return part * 1000 / max(whole/1000, 1)
 }
 
-// title names the load when all ranks have the same.
-func (r Report) title() string {
+// title names the load when all ranks have the same, and the step when the figures are of one.
+func (r Report) title(what string) string {
+	if len(r.Ranks) > 0 && r.Ranks[0].Step != nil {
+		what += fmt.Sprintf(", step %d", *r.Ranks[0].Step)
+	}
 	loads := map[string]bool{}
 	for _, rank := range r.Ranks {
 		loads[rank.Load()] = true
 	}
 	if len(loads) != 1 || len(r.Ranks) == 0 {
-		return "GPU time by component"
+		return what
 	}
-	return "GPU time by component, " + r.Ranks[0].Load()
+	return what + ", " + r.Ranks[0].Load()
 }
 
 // label heads the columns of a rank with what differs between the ranks.
@@ -182,15 +209,7 @@ func (r Rank) Load() string {
 	if i := slices.IndexFunc(r.Steps, func(g StepGroup) bool { return g.Kind == trace.Decode && g.N > g.Partial }); i >= 0 {
 		g = r.Steps[i]
 	}
-	switch g.Kind {
-	case trace.Decode:
-		return "decode, " + tokens(g.GenerationTokens)
-	case trace.Prefill:
-		return "prefill, " + tokens(g.ContextTokens)
-	case trace.Mixed:
-		return fmt.Sprintf("mixed, %d + %d tokens", g.ContextTokens, g.GenerationTokens)
-	}
-	return "idle"
+	return stepWords(g.Kind, g.ContextTokens, g.GenerationTokens)
 }
 
 func tokens(n int) string {

@@ -15,6 +15,8 @@ var rulesText string
 
 // rule is one line of rules.txt.
 type rule struct {
+	line            int    // in rules.txt, from 1
+	written         string // the line with single spaces
 	priority        int
 	component, part string
 	block           Block // BlockAny: anywhere
@@ -55,6 +57,7 @@ func parseRules(text string) (*ruleSet, error) {
 		if err != nil {
 			return nil, fmt.Errorf("rules.txt:%d: %w", i+1, err)
 		}
+		r.line, r.written = i+1, strings.Join(strings.Fields(line), " ")
 		set.rules = append(set.rules, r)
 	}
 	sort.SliceStable(set.rules, func(i, j int) bool { return set.rules[i].priority > set.rules[j].priority })
@@ -105,20 +108,40 @@ func parseRule(line string, defined map[string]string) (rule, error) {
 	return r, err
 }
 
-// match returns the first rule for a name at a place.
+// found returns the text of a name that the pattern finds; empty for a pattern that takes any name.
+func (r *rule) found(name, function string) string {
+	if r.pattern.String() == "." {
+		return ""
+	}
+	return r.pattern.FindString(r.text(name, function))
+}
+
+// text is what the pattern is held to: the function part of the name, or all of it.
+func (r *rule) text(name, function string) string {
+	if r.full {
+		return name
+	}
+	return function
+}
+
+// match returns what the first rule says for a name at a place.
 func (s *ruleSet) match(name, function string, block Block, side bool) (component, part string) {
+	if r := s.find(name, function, block, side); r != nil {
+		return r.component, r.part
+	}
+	return Unknown, ""
+}
+
+// find returns the first rule for a name at a place; nil when there is none.
+func (s *ruleSet) find(name, function string, block Block, side bool) *rule {
 	for i := range s.rules {
 		r := &s.rules[i]
 		if r.block != BlockAny && r.block != block || r.stream == "side" && !side || r.stream == "main" && side {
 			continue
 		}
-		text := function
-		if r.full {
-			text = name
-		}
-		if r.pattern.MatchString(text) {
-			return r.component, r.part
+		if r.pattern.MatchString(r.text(name, function)) {
+			return r
 		}
 	}
-	return Unknown, ""
+	return nil
 }
