@@ -111,6 +111,7 @@ func (s Section) Slower(pct float64) bool {
 
 // Paths compares A with B. Each is a trace file, several joined by "," or "+" (the ranks or the loads of one run), or the
 // folder of a run (run.json and its traces). Loads and ranks that only one side has are named in Notes.
+// Pairs without whole decode steps are named there too, unless there are no others.
 // A *kineto.TruncatedError comes with a report of what could be read; with any other error the report is nil.
 func Paths(a, b string, o Options) (*Report, error) {
 	o.By, o.Alpha = cmp.Or(o.By, ByComponent), cmp.Or(o.Alpha, 0.05)
@@ -125,9 +126,9 @@ func Paths(a, b string, o Options) (*Report, error) {
 	if err := cmp.Or(errA, errB); err != nil {
 		return nil, err
 	}
-	cut := load(o.By, append(sideA.unnamed(), sideB.unnamed()...))
-	if fatal(cut) {
-		return nil, cut
+	cut, err := load(o.By, append(sideA.unnamed(), sideB.unnamed()...))
+	if err != nil {
+		return nil, err
 	}
 	pairs, alone, err := match(sideA, sideB)
 	if err != nil {
@@ -141,30 +142,24 @@ func Paths(a, b string, o Options) (*Report, error) {
 			}
 		}
 	}
-	if err := load(o.By, rest); fatal(err) {
+	restCut, err := load(o.By, rest)
+	if err != nil {
 		return nil, err
-	} else if err != nil {
-		cut = errors.Join(cut, err)
+	}
+	pairs, without, err := decoding(pairs)
+	if err != nil {
+		return nil, err
 	}
 	r := &Report{Schema: 1, By: o.By, Alpha: o.Alpha, A: sideA.record(), B: sideB.record(), Differences: []Difference{}, Cautions: []string{}, Notes: []string{}}
 	for _, p := range pairs {
-		s, err := section(p, o.Alpha)
-		if err != nil {
-			return nil, err
-		}
-		r.Sections = append(r.Sections, s)
+		r.Sections = append(r.Sections, section(p, o.Alpha))
 	}
 	r.differ(sideA, sideB, pairs)
-	r.note(sideA, sideB, pairs, alone)
-	return r, cut
+	r.note(sideA, sideB, pairs, append(alone, without...))
+	return r, errors.Join(cut, restCut)
 }
 
-func section(p pair, alpha float64) (Section, error) {
-	for _, w := range []*window{p.a, p.b} {
-		if len(w.steps) == 0 {
-			return Section{}, fmt.Errorf("compare %s: it has no whole decode steps, and only these are compared; it holds %s", w.label(), held(*w.of))
-		}
-	}
+func section(p pair, alpha float64) Section {
 	s := Section{Load: p.load(), Rank: p.a.rank, FileA: p.a.of.File, FileB: p.b.of.File, NA: len(p.a.steps), NB: len(p.b.steps)}
 	for _, k := range p.keys() {
 		s.Rows = append(s.Rows, row(k.name, k.component, p.a.times(k), p.b.times(k), alpha))
@@ -175,7 +170,7 @@ func section(p pair, alpha float64) (Section, error) {
 	for _, sum := range sums {
 		s.Sums = append(s.Sums, row(sum.name, "", p.a.sum(sum.of), p.b.sum(sum.of), alpha))
 	}
-	return s, nil
+	return s
 }
 
 // sums are the rows that lead from the summed time to the step. A step ends where the next one begins, the last one of a

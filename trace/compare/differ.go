@@ -43,7 +43,6 @@ func (r *Report) differ(a, b *side, pairs []pair) {
 	}
 	if a.run != nil && b.run != nil {
 		settings(a.run.Environment, b.run.Environment, add)
-		add(Seen, "", "routing", orNotRecorded(a.run.Environment.Routing), orNotRecorded(b.run.Environment.Routing))
 	}
 	if a.campaign != nil && b.campaign != nil {
 		hosts(*a.campaign, *b.campaign, add)
@@ -51,7 +50,7 @@ func (r *Report) differ(a, b *side, pairs []pair) {
 	first := len(found)
 	for i, p := range pairs {
 		where := fmt.Sprintf("%s, rank %d", r.Sections[i].Load, r.Sections[i].Rank)
-		windows(p, func(kind, what, x, y string) { add(kind, where, what, x, y) })
+		windows(p, where, add)
 	}
 	found = append(found[:first], everywhere(found[first:], len(pairs))...)
 	order := []string{Setting, Load, Missing, Seen}
@@ -82,11 +81,25 @@ func everywhere(found []Difference, n int) []Difference {
 	return out
 }
 
-// settings compares how two servers were started.
+// known reports a difference between two records; one that has only one of them is unknown.
+func known(kind, where, what, x, y string, add func(kind, where, what, x, y string)) {
+	if x == "" || y == "" {
+		kind = Missing
+	}
+	add(kind, where, what, orNotRecorded(x), orNotRecorded(y))
+}
+
+// settings compares how two servers were started. Routing follows from variables; it stands for them when they were not
+// recorded on both sides.
 func settings(a, b data.Environment, add func(kind, where, what, x, y string)) {
-	add(Setting, "", "engine", a.Engine, b.Engine)
-	add(Setting, "", "engine version", a.Version, b.Version)
-	add(Setting, "", "tensor parallel size", strconv.Itoa(a.TP), strconv.Itoa(b.TP))
+	known(Setting, "", "engine", a.Engine, b.Engine, add)
+	known(Setting, "", "engine version", a.Version, b.Version, add)
+	known(Setting, "", "tensor parallel size", nonZero(a.TP), nonZero(b.TP), add)
+	routing := Seen
+	if len(a.Env) == 0 || len(b.Env) == 0 {
+		routing = Setting
+	}
+	known(routing, "", "routing", a.Routing, b.Routing, add)
 	table := func(what string, a, b map[string]string, name func(string) string) {
 		if len(a) == 0 || len(b) == 0 {
 			if len(a) != len(b) {
@@ -106,43 +119,29 @@ func settings(a, b data.Environment, add func(kind, where, what, x, y string)) {
 func hosts(a, b data.Campaign, add func(kind, where, what, x, y string)) {
 	for _, f := range []struct{ what, x, y string }{
 		{"model", a.Model.Name, b.Model.Name}, {"quantisation", a.Model.Quantisation, b.Model.Quantisation}, {"weights", a.Model.Weights, b.Model.Weights},
-		{"GPU", a.Hardware.GPU, b.Hardware.GPU}, {"GPUs", strconv.Itoa(a.Hardware.Count), strconv.Itoa(b.Hardware.Count)}, {"network", a.Hardware.Network, b.Hardware.Network},
+		{"GPU", a.Hardware.GPU, b.Hardware.GPU}, {"GPUs", nonZero(a.Hardware.Count), nonZero(b.Hardware.Count)}, {"network", a.Hardware.Network, b.Hardware.Network},
 		{"driver", a.Hardware.Driver, b.Hardware.Driver}, {"CUDA", a.Hardware.CUDA, b.Hardware.CUDA}, {"NCCL", a.Hardware.NCCL, b.Hardware.NCCL}, {"torch", a.Hardware.Torch, b.Hardware.Torch},
 	} {
-		kind := Setting
-		if f.x == "" || f.y == "" {
-			kind = Missing
-		}
-		add(kind, "", f.what, orNotRecorded(f.x), orNotRecorded(f.y))
+		known(Setting, "", f.what, f.x, f.y, add)
 	}
 }
 
 // windows compares what two traces and the rounds around them say.
-func windows(p pair, add func(kind, what, x, y string)) {
+func windows(p pair, where string, add func(kind, where, what, x, y string)) {
 	a, b := p.a, p.b
-	number := func(kind, what string, x, y int) { add(kind, what, strconv.Itoa(x), strconv.Itoa(y)) }
-	add(Setting, "device", orNotRecorded(a.of.Device), orNotRecorded(b.of.Device))
-	if a.of.WorldSize > 0 && b.of.WorldSize > 0 {
-		number(Setting, "ranks of the run", a.of.WorldSize, b.of.WorldSize)
-	}
-	number(Load, "rank", a.rank, b.rank)
-	number(Load, "tokens a step", a.tokens(), b.tokens())
+	known(Setting, where, "device", a.of.Device, b.of.Device, add)
+	known(Setting, where, "ranks of the run", nonZero(a.of.WorldSize), nonZero(b.of.WorldSize), add)
+	add(Load, where, "rank", strconv.Itoa(a.rank), strconv.Itoa(b.rank))
+	add(Load, where, "tokens a step", strconv.Itoa(a.tokens()), strconv.Itoa(b.tokens()))
 	if a.round != nil && b.round != nil {
-		asked := func(what string, x, y int) {
-			kind := Load
-			if x == 0 || y == 0 {
-				kind = Missing
-			}
-			add(kind, what, orNotRecorded(nonZero(x)), orNotRecorded(nonZero(y)))
-		}
-		asked("prompt tokens a request", a.round.InputTokens, b.round.InputTokens)
-		asked("output tokens a request", a.round.OutTokens, b.round.OutTokens)
+		known(Load, where, "prompt tokens a request", nonZero(a.round.InputTokens), nonZero(b.round.InputTokens), add)
+		known(Load, where, "output tokens a request", nonZero(a.round.OutTokens), nonZero(b.round.OutTokens), add)
 	}
 	if !slices.Equal(kinds(*a.of), kinds(*b.of)) {
-		add(Seen, "steps in the window", held(*a.of), held(*b.of))
+		add(Seen, where, "steps in the window", held(*a.of), held(*b.of))
 	}
-	add(Seen, "CUDA graphs", graphs(*a.of), graphs(*b.of))
-	add(Seen, "GPU events a step, median", events(a.steps), events(b.steps))
+	add(Seen, where, "CUDA graphs", graphs(*a.of), graphs(*b.of))
+	add(Seen, where, "GPU events a step, median", events(a.steps), events(b.steps))
 }
 
 // caution says why the comparison may not be fair.
@@ -342,7 +341,7 @@ func held(r breakdown.Rank) string {
 		}
 	}
 	if words == nil {
-		return "no steps"
+		return "no step annotations"
 	}
 	return strings.Join(words, ", ")
 }

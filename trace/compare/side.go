@@ -17,7 +17,6 @@ import (
 	"github.com/rooflab/rooflab/trace/analyze"
 	"github.com/rooflab/rooflab/trace/breakdown"
 	"github.com/rooflab/rooflab/trace/classify"
-	"github.com/rooflab/rooflab/trace/kineto"
 )
 
 // side is A or B: traces, and for a run folder what is recorded about the server.
@@ -143,26 +142,23 @@ func (s *side) unnamed() []*window {
 	return s.windows
 }
 
-// load reads windows, several at once, and sums their steps by row.
-func load(by string, ws []*window) error {
+// load reads windows, several at once, and sums their steps by row. cut is of files that end too early and can be used.
+func load(by string, ws []*window) (cut, err error) {
 	if len(ws) == 0 {
-		return nil
+		return nil, nil
 	}
 	paths := make([]string, len(ws))
 	for i, w := range ws {
 		paths[i] = w.path
 	}
 	ranks, err := analyze.Ranks(paths...)
+	if ranks == nil {
+		return nil, err
+	}
 	for i, r := range ranks {
 		ws[i].measure(r, by)
 	}
-	return err
-}
-
-// fatal says whether nothing can be shown: a file that ends too early can be.
-func fatal(err error) bool {
-	var cut *kineto.TruncatedError
-	return err != nil && !errors.As(err, &cut)
+	return err, nil
 }
 
 func (w *window) measure(r *trace.Rank, by string) {
@@ -232,6 +228,25 @@ func (w *window) sum(of func(breakdown.Step, int64) int64) []int64 {
 }
 
 func (w *window) label() string { return short(w.path) }
+
+// decoding drops pairs without whole decode steps on both sides, and names them; the error names the first when none is left.
+func decoding(pairs []pair) (with []pair, without []string, err error) {
+	for _, p := range pairs {
+		bad := p.a
+		if len(p.a.steps) > 0 {
+			bad = p.b
+		}
+		if len(bad.steps) > 0 {
+			with = append(with, p)
+			continue
+		}
+		without = append(without, fmt.Sprintf("%s has no whole decode steps, it holds %s", bad.label(), held(*bad.of)))
+	}
+	if with == nil {
+		return nil, nil, fmt.Errorf("compare: only whole decode steps are compared; %s", without[0])
+	}
+	return with, without, nil
+}
 
 // match pairs loads and ranks, sorted by load and rank, and says what only one side has. One trace a side is compared
 // whatever its load and rank are; what differs is listed then.

@@ -108,11 +108,16 @@ func (r Report) fileOf(s Side, file string) string {
 // serve several. The other forms keep the name whole.
 func kernelLabel(row Row) string {
 	const width = 46
-	name, room := []rune(row.Name), max(width-len(row.Component)-3, 12)
-	if len(name) > room {
-		name = append(name[:room-1:room-1], '…')
+	return cut(row.Name, max(width-len(row.Component)-3, 12)) + " (" + row.Component + ")"
+}
+
+// cut shortens text to n characters.
+func cut(s string, n int) string {
+	r := []rune(s)
+	if len(r) <= n {
+		return s
 	}
-	return string(name) + " (" + row.Component + ")"
+	return string(r[:n-1]) + "…"
 }
 
 // pText is p; below 0.001 it says so.
@@ -173,10 +178,14 @@ func (r Report) differences() data.Table {
 	t := data.Table{ID: "differences", Title: "What else differs", Columns: []data.Column{{Head: "Kind"}, {Head: "What"}, {Head: "A"}, {Head: "B"}}}
 	for _, d := range r.Differences {
 		what := d.What
+		a, b := cut(d.A, 40), cut(d.B, 40)
+		if a == b {
+			a, b = d.A, d.B // they differ behind the cut
+		}
 		if d.Where != "" {
 			what += " (" + d.Where + ")"
 		}
-		t.Rows = append(t.Rows, data.Row{Cells: []string{d.Kind, what, d.A, d.B}})
+		t.Rows = append(t.Rows, data.Row{Cells: []string{d.Kind, what, a, b}})
 	}
 	if len(r.Differences) == 0 {
 		t.Rows = []data.Row{{Cells: []string{"", "nothing that is recorded", "", ""}}}
