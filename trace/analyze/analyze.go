@@ -95,10 +95,11 @@ func (o Options) Analyze(paths ...string) (*Analysis, error) {
 			f.err = err
 			return
 		}
+		first, _ := f.rank.Span()
 		f.rank, f.cls = t, cls
 		f.out = breakdown.Of(t, cls)
 		f.out.Step = o.Step
-		f.out.StepTable[0].Index = *o.Step
+		f.out.StepTable[0].Index, f.out.StepTable[0].StartNs = *o.Step, t.Steps[0].Start-first
 	})
 	if files == nil {
 		return nil, err
