@@ -39,7 +39,7 @@ func ipykernel(t *testing.T, sources ...string) Options {
 func TestIpykernelRunsANotebook(t *testing.T) {
 	o := ipykernel(t,
 		"parameters|n = 1",
-		"import sys\nprint(n); print('é€😀', file=sys.stderr)\nn + 1",
+		"import sys\nprint(n); sys.stdout.flush()\nprint('é€😀', file=sys.stderr); sys.stderr.flush()\nn + 1", // unflushed, their order is random
 		"from IPython.display import display\nh = display('one', display_id=True)\nh.update('two')",
 		"for i in range(20000): print('x' * 499)",
 		"raises-exception|1/0",
