@@ -203,7 +203,7 @@ func TestWhatPhaseTwoWouldTellIsOpenWithoutIt(t *testing.T) {
 	if DoNext(tiers).Text == "" || !strings.HasPrefix(WhatItCouldBring(tiers).Text, "Open") || none.Growth() != "" || none.ReadTogether() != "" {
 		t.Error("sentences without figures")
 	}
-	if Floors(ws, none.Floors).Rows != nil {
+	if f := Floors(ws, none.Floors); f.Rows != nil || !strings.Contains(f.Note, "No floor is known") {
 		t.Error("floors without figures")
 	}
 }
