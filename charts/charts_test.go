@@ -3,10 +3,7 @@ package charts_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"math"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,13 +12,12 @@ import (
 	"github.com/rooflab/rooflab/charts"
 	"github.com/rooflab/rooflab/charts/internal/firstscreen"
 	"github.com/rooflab/rooflab/data"
+	"github.com/rooflab/rooflab/internal/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite golden files")
 
 func TestTextShowsTitleAndNumbers(t *testing.T) {
 	for _, c := range firstscreen.Charts(t) {
-		golden(t, c.ID+".txt", []byte(c.Text()+"\n\n"+c.Desc+"\n"))
+		golden.Check(t, c.ID+".txt", c.Text()+"\n\n"+c.Desc+"\n")
 	}
 }
 
@@ -36,7 +32,7 @@ func TestOptionsAreStable(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c.Kind == charts.KindBreakdown || c.Kind == charts.KindRoofline {
-			golden(t, c.ID+".option.json", append(pretty.Bytes(), '\n'))
+			golden.Check(t, c.ID+".option.json", string(append(pretty.Bytes(), '\n')))
 		}
 		if bytes.Contains(c.Option, []byte("__f__")) {
 			t.Errorf("%s: the option carries code", c.ID)
@@ -119,29 +115,5 @@ func TestHostileStringsStayStrings(t *testing.T) {
 	}
 	if !strings.Contains(c.Text(), evil) {
 		t.Errorf("the text lost the name")
-	}
-}
-
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), string(got)); d != "" {
-		t.Errorf("%s changed (-want +got; -update rewrites it):\n%s", file, d)
-		if err := os.WriteFile(file+".got", got, 0o644); err != nil {
-			t.Fatal(err)
-		}
 	}
 }

@@ -2,22 +2,18 @@ package figures_test
 
 import (
 	"encoding/json"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/rooflab/rooflab/charts"
 	"github.com/rooflab/rooflab/charts/figures"
+	"github.com/rooflab/rooflab/internal/golden"
 	"github.com/rooflab/rooflab/trace/breakdown"
 	"github.com/rooflab/rooflab/trace/roofline"
 	"github.com/rooflab/rooflab/trace/rules"
 )
-
-var update = flag.Bool("update", false, "rewrite golden files")
 
 // The files hold what the notebooks made of the recorded H200 campaign: all windows without kernel names, the first
 // five layers at C = 256, and one layer at C = 64.
@@ -32,8 +28,8 @@ func read(t *testing.T, name string, v any) {
 	}
 }
 
-// golden compares everything that a figure hands on: caption, numbers, description and what is drawn.
-func golden(t *testing.T, c charts.Chart, err error) {
+// check compares everything that a figure hands on: caption, numbers, description and what is drawn.
+func check(t *testing.T, c charts.Chart, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -43,19 +39,7 @@ func golden(t *testing.T, c charts.Chart, err error) {
 		t.Fatal(err)
 	}
 	got := c.Text() + "\n\n" + c.Desc + "\n\n" + string(spec) + "\n"
-	path := filepath.Join("testdata", c.ID+".golden")
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), got); d != "" {
-		t.Errorf("%s (-want +got):\n%s", path, d)
-	}
+	golden.Check(t, c.ID+".golden", got)
 }
 
 func windows(t *testing.T) []rules.Window {
@@ -66,7 +50,7 @@ func windows(t *testing.T) []rules.Window {
 
 func TestSharesOverLoads(t *testing.T) {
 	c, err := figures.Shares(charts.Figure{ID: "shares", Title: "Shares"}, windows(t), "allreduce", "moe.experts")
-	golden(t, c, err)
+	check(t, c, err)
 	for _, share := range []string{"19.3", "35.0", "56.3", "15.5", "45.5", "27.5"} {
 		if !strings.Contains(c.Text(), share) {
 			t.Errorf("the published share %s %% is not in the figure", share)
@@ -77,7 +61,7 @@ func TestSharesOverLoads(t *testing.T) {
 func TestABarIsExactlyOneStep(t *testing.T) {
 	ws := windows(t)
 	c, err := figures.Breakdown(charts.Figure{ID: "step", Title: "A step"}, ws)
-	golden(t, c, err)
+	check(t, c, err)
 	var spec charts.Breakdown
 	if err := json.Unmarshal(marshal(t, c.Spec), &spec); err != nil {
 		t.Fatal(err)
@@ -97,7 +81,7 @@ func TestLayersLeaveOutWhatIsInNone(t *testing.T) {
 	var r breakdown.Rank
 	read(t, "layers.json", &r)
 	c, err := figures.Layers(charts.Figure{ID: "layers", Title: "Layers"}, r)
-	golden(t, c, err)
+	check(t, c, err)
 }
 
 func TestRooflineShowsMeasuredAndPrintedCeilings(t *testing.T) {
@@ -108,14 +92,14 @@ func TestRooflineShowsMeasuredAndPrintedCeilings(t *testing.T) {
 	var points []roofline.Point
 	read(t, "points.json", &points)
 	c, err := figures.Roofline(charts.Figure{ID: "roofline", Title: "Roofline"}, "FLOP per byte", "moe.experts", measured, sheet, points, "M = 64")
-	golden(t, c, err)
+	check(t, c, err)
 }
 
 func TestTimelineNamesWhatIsLongAndCutsKernelNames(t *testing.T) {
 	var slices []breakdown.Slice
 	read(t, "layer.json", &slices)
 	c, err := figures.Timeline(charts.Figure{ID: "layer", Title: "One layer"}, slices)
-	golden(t, c, err)
+	check(t, c, err)
 	var spec charts.Timeline
 	if err := json.Unmarshal(marshal(t, c.Spec), &spec); err != nil {
 		t.Fatal(err)

@@ -63,7 +63,7 @@ var onlyBy = map[string][]string{
 	"golang.org/x/term":                   {"internal/cli"},
 	"golang.org/x/perf":                   {"trace/compare"},
 	"github.com/rogpeppe/go-internal":     {},
-	"github.com/google/go-cmp":            {},
+	"github.com/google/go-cmp":            {"internal/golden"},
 	"github.com/gopherdata/gophernotes":   {},
 	"github.com/cosmos72/gomacro":         {"internal/gophernotes"},
 }

@@ -3,7 +3,6 @@ package nbformat
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,10 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rooflab/rooflab/internal/golden"
 	"github.com/rooflab/rooflab/internal/sharedtest"
 )
-
-var update = flag.Bool("update", false, "write golden files")
 
 // samples lists the real and hand-made notebooks, by base name.
 func samples(t testing.TB) map[string]string {
@@ -145,25 +143,7 @@ func TestMalformedCellsAreNamed(t *testing.T) {
 			}
 		}
 	}
-	golden(t, "malformed.golden", got.String())
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), got); d != "" {
-		os.WriteFile(path+".got", []byte(got), 0o644)
-		t.Errorf("%s differs (-want +got):\n%s", name, d)
-	}
+	golden.Check(t, "malformed.golden", got.String())
 }
 
 func TestEncodeIsStableAndKeepsEverything(t *testing.T) {

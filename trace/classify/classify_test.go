@@ -1,7 +1,6 @@
 package classify_test
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,32 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/rooflab/rooflab/internal/golden"
 	"github.com/rooflab/rooflab/internal/sharedtest"
 	"github.com/rooflab/rooflab/trace"
 	"github.com/rooflab/rooflab/trace/classify"
 	"github.com/rooflab/rooflab/trace/kineto"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
-
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", file)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), got); d != "" {
-		t.Errorf("%s differs (-update writes it anew):\n%s", file, d)
-	}
-}
 
 // TestNamesAlone classifies a list of names without any place: one line "component/part<TAB>name" each.
 func TestNamesAlone(t *testing.T) {
@@ -47,7 +26,7 @@ func TestNamesAlone(t *testing.T) {
 		c, part := classify.Name(name)
 		fmt.Fprintf(&b, "%s\t%s\n", join(c, part), name)
 	}
-	golden(t, "names.golden", b.String())
+	golden.Check(t, "names.golden", b.String())
 }
 
 func join(component, part string) string {
@@ -109,7 +88,7 @@ func TestPlacesOfCampaign(t *testing.T) {
 		sorted = append(sorted, l)
 	}
 	slices.Sort(sorted)
-	golden(t, "campaign.golden", strings.Join(sorted, "\n")+"\n")
+	golden.Check(t, "campaign.golden", strings.Join(sorted, "\n")+"\n")
 }
 
 // launchesPerStep are the counts every decode step of the model has (61 layers, the first one dense).

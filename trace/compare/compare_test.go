@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,12 +11,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rooflab/rooflab/internal/golden"
 	"github.com/rooflab/rooflab/internal/sharedtest"
 	"github.com/rooflab/rooflab/trace/compare"
 	"github.com/rooflab/rooflab/trace/kineto"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 const c64 = "c64_rank0.pt.trace.json.gz"
 
@@ -74,19 +72,7 @@ func TestTables(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := text(paths(t, c.a, c.b, c.o))
-			golden := filepath.Join("testdata", name+".golden")
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d := cmp.Diff(string(want), got); d != "" {
-				t.Errorf("(-update writes it anew)\n%s", d)
-			}
+			golden.Check(t, name+".golden", got)
 			if strings.Contains(got, sharedtest.Root()) {
 				t.Error("the text holds an absolute path")
 			}
