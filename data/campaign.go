@@ -15,7 +15,8 @@ const ManifestFile = "manifest.json"
 //	baseline.json          what an earlier campaign found (optional)
 //	model/config.json      the served model
 //	host/...               nvidia-smi and the like, redacted
-//	runs/<run>/...         one folder a server start: run.json, launch and log files, metrics, load.json, traces
+//	runs/<run>/...         one folder a server start: run.json, launch and log files, metrics, load.json, traces,
+//	                       cN_{before,profiled,after}.jsonl.gz with the time of every token of a live load
 //	micro/...              micro-benchmarks
 //	results/...            what the notebooks measured and computed
 //	notebooks/*.ipynb      the executed notebooks
@@ -86,15 +87,19 @@ type Environment struct {
 	Routing string            `json:"routing,omitempty"`
 }
 
-// Round is one load: an unprofiled pass and a profiled window. Zero means not measured.
+// Round is one load: a pass without profiler, a profiled window, and the pass without profiler again. Zero means not measured.
 type Round struct {
 	Streams     int         `json:"streams"`
 	InputTokens int         `json:"input_tokens,omitempty"`
 	OutTokens   int         `json:"output_tokens,omitempty"`
 	WindowSteps int         `json:"window_steps,omitempty"` // decode steps that the profiled window was to hold
 	Unprofiled  *LoadResult `json:"unprofiled,omitempty"`
-	Profiled    *LoadResult `json:"profiled,omitempty"` // the pass during which the window was taken
-	Metrics     []Delta     `json:"metrics,omitempty"`  // what the server's counters did over the unprofiled pass
+	Profiled    *LoadResult `json:"profiled,omitempty"`       // the pass during which the window was taken
+	After       *LoadResult `json:"after,omitempty"`          // the first pass again, after the profile: what the profiler left behind
+	Metrics     []Delta     `json:"metrics,omitempty"`        // what the server's counters did over the unprofiled pass
+	Server      int64       `json:"server_started,omitempty"` // of a live server: when its process started, in s since the epoch
+	StartNs     int64       `json:"start_ns,omitempty"`       // how long the server took to start the profiler; it stands still meanwhile
+	StopNs      int64       `json:"stop_ns,omitempty"`        // how long it took to stop it and to write the traces; it stands still meanwhile
 	Traces      []TraceFile `json:"traces,omitempty"`
 	RanksKept   []int       `json:"ranks_kept,omitempty"`
 	WorldSize   int         `json:"world_size,omitempty"`

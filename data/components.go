@@ -10,13 +10,14 @@ const (
 	Dense     = "dense"
 	Small     = "small"
 	Copies    = "copies"
+	Host      = "host"
 	Unknown   = "unknown"
 	Idle      = "idle"
 )
 
 // Families returns the families in the order in which stacks draw them.
 func Families() []string {
-	return []string{Network, Experts, Attention, Dense, Small, Copies, Unknown, Idle}
+	return []string{Network, Experts, Attention, Dense, Small, Copies, Host, Unknown, Idle}
 }
 
 // FamilyLabel returns the words for a family: "Network", "Expert GEMMs", ...
@@ -26,7 +27,7 @@ func FamilyLabel(family string) string {
 
 var familyLabels = map[string]string{
 	Network: "Network", Experts: "Expert GEMMs", Attention: "Attention", Dense: "Dense GEMMs",
-	Small: "Small kernels", Copies: "Casts, copies", Unknown: "Not recognised", Idle: "Idle",
+	Small: "Small kernels", Copies: "Casts, copies", Host: "Python, host work", Unknown: "Not recognised", Idle: "Idle",
 }
 
 // Family returns the family of a component, such as "network" for "allreduce".
@@ -49,6 +50,7 @@ var familyOf = map[string]string{
 	"moe.routing": Small, "moe.activation": Small, "norm": Small, "rope": Small, "embedding": Small,
 	"elementwise": Small, "sampling": Small,
 	"cast_copy": Copies, "memory": Copies,
+	"host":    Host, // of the CPU, outside of operators; only traces without GPU work have it
 	"unknown": Unknown, "idle": Idle,
 }
 
@@ -67,5 +69,5 @@ var componentLabels = map[string]string{
 	"moe.router": "Router GEMM", "mlp.dense": "Dense MLP", "lm_head": "lm_head", "moe.routing": "Expert routing, combine",
 	"moe.activation": "Expert activation", "norm": "Norms", "rope": "Rotary embedding", "embedding": "Embedding",
 	"elementwise": "Elementwise", "sampling": "Sampling", "cast_copy": "Casts and copies", "memory": "Memory copies",
-	"unknown": "Not recognised", "idle": "Idle",
+	"host": "Python, host work", "unknown": "Not recognised", "idle": "Idle",
 }

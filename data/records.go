@@ -44,6 +44,7 @@ type Facts struct {
 type Bottlenecks struct {
 	Heading string          `json:"heading"`
 	Note    string          `json:"note,omitempty"`
+	CPU     bool            `json:"cpu,omitempty"` // the traces have no GPU activity: times are of CPU operators and host work
 	Loads   []Load          `json:"loads"`
 	Rows    []BottleneckRow `json:"rows"`
 }

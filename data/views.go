@@ -42,7 +42,18 @@ func (b Bottlenecks) SimpleRender() map[string]interface{} {
 	return bundle(MIMEBottlenecks, b, t.HTML(), t.Text())
 }
 
-// Table formats the totals as milliseconds a step and percent of the summed GPU time.
+// BottleneckWords name the sums of a bottleneck table and what its shares are of.
+type BottleneckWords struct{ Base, Summed, Overlap, Idle string }
+
+// Words are those of GPU time, or of CPU time where there is no GPU activity.
+func (b Bottlenecks) Words() BottleneckWords {
+	if b.CPU {
+		return BottleneckWords{"CPU time of the steps: operators, and Python and other host work", "CPU time of the step, summed", "Two threads at once", "Between steps: no operator runs"}
+	}
+	return BottleneckWords{"summed GPU time", "GPU time, summed", "Two streams at once", "Idle: no GPU work runs"}
+}
+
+// Table formats the totals as milliseconds a step and percent of the summed time.
 func (b Bottlenecks) Table() Table {
 	t := Table{Title: b.Heading, Note: b.Note, Columns: []Column{{Head: "Component"}}}
 	for _, l := range b.Loads {
@@ -68,10 +79,11 @@ func (b Bottlenecks) Table() Table {
 	}
 	per := func(ns int64, l Load) string { return units.MsPer(ns, int64(l.Steps), 2) }
 	first := len(t.Rows)
-	sum("GPU time, summed", true, func(l Load) (string, string) { return per(l.SummedNs, l), units.Percent(l.SummedNs, l.SummedNs, 1) })
+	w := b.Words()
+	sum(w.Summed, true, func(l Load) (string, string) { return per(l.SummedNs, l), units.Percent(l.SummedNs, l.SummedNs, 1) })
 	t.Rows[first].Rule = true
-	sum("Two streams at once, counted twice above", false, func(l Load) (string, string) { return per(-l.OverlapNs, l), "" })
-	sum("Idle: no GPU work runs (% of the step)", false, func(l Load) (string, string) { return per(l.IdleNs, l), units.Percent(l.IdleNs, l.SpanNs, 1) })
+	sum(w.Overlap+", counted twice above", false, func(l Load) (string, string) { return per(-l.OverlapNs, l), "" })
+	sum(w.Idle+" (% of the step)", false, func(l Load) (string, string) { return per(l.IdleNs, l), units.Percent(l.IdleNs, l.SpanNs, 1) })
 	sum("Step while profiled", true, func(l Load) (string, string) { return per(l.SpanNs, l), "" })
 	sum("Step without profiler (steady median ITL)", false, func(l Load) (string, string) {
 		if l.UnprofiledNs == 0 {

@@ -1,8 +1,8 @@
 package trace
 
 import (
-	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -16,6 +16,9 @@ type Builder struct {
 	names, streams, devices, procs interner
 	launches                       []launch
 	marks                          []mark
+	stepsOf                        map[int32][]int32 // process -> its steps, in order
+	groups                         []int32           // by device and process: see group
+	host                           hostBuilder
 	health                         map[string]int
 	text                           int    // bytes of names and ids kept
 	full                           string // the limit that was passed
@@ -42,9 +45,20 @@ func (b *Builder) refuse(limit int, what string) {
 // launch is one CUDA or HIP runtime call that has a correlation id.
 type launch struct {
 	correlation, start int64
-	proc, step         int32
-	graph              bool
+	proc, thread       int32
+	dur                int32 // ns; the longest call is 2 s
+	call               LaunchKind
 }
+
+// LaunchKind says what a runtime call launches.
+type LaunchKind uint8
+
+// The kinds of runtime calls.
+const (
+	LaunchOther  LaunchKind = iota // a copy, a fill, or nothing
+	LaunchKernel                   // one kernel
+	LaunchGraph                    // a whole graph
+)
 
 // Name interns a kernel name. The text may point into a buffer that changes later.
 func (b *Builder) Name(s string) int32 { return b.intern(&b.names, s, &b.Rank.Names) }
@@ -96,20 +110,30 @@ func (b *Builder) Launches() (n, room int) { return len(b.launches), cap(b.launc
 
 // Add takes one GPU event; Step, and the flags, are filled by Build.
 func (b *Builder) Add(k Kernel) {
-	if len(b.Rank.Kernels)+len(b.launches) >= maxRecords {
-		b.refuse(maxRecords, "GPU events and launches")
+	if !b.room() {
 		return
 	}
 	b.Rank.Kernels = append(b.Rank.Kernels, k)
 }
 
-// Launch takes one runtime call of a process (as written) with its correlation id. graph says that it launched a whole graph.
-func (b *Builder) Launch(process string, correlation, start int64, graph bool) {
-	if len(b.Rank.Kernels)+len(b.launches) >= maxRecords {
+// room says whether one more record may be kept.
+func (b *Builder) room() bool {
+	n := len(b.Rank.Kernels) + len(b.launches)
+	if b.host.host != nil {
+		n += len(b.host.host.Calls)
+	}
+	if n >= maxRecords {
 		b.refuse(maxRecords, "GPU events and launches")
+	}
+	return n < maxRecords
+}
+
+// Launch takes one runtime call of a thread (process and thread as written) with its correlation id.
+func (b *Builder) Launch(process, thread string, correlation, start, dur int64, kind LaunchKind) {
+	if !b.room() {
 		return
 	}
-	b.launches = append(b.launches, launch{correlation, start, b.intern(&b.procs, process, nil), -1, graph})
+	b.launches = append(b.launches, launch{correlation, start, b.intern(&b.procs, process, nil), b.thread(process, thread), int32(min(max(dur, 0), math.MaxInt32)), kind})
 }
 
 // Annotate takes one CPU annotation; names that are no step names are ignored.
@@ -147,60 +171,16 @@ func (b *Builder) Note(d diag.Diagnostic) {
 func (b *Builder) Build() *Rank {
 	r := &b.Rank
 	sortKernels(r.Kernels, r.Names)
-	b.linkSteps()
+	b.makeSteps()
 	b.linkKernels()
+	if len(r.Steps) == 0 {
+		b.repeatedSteps()
+	}
 	finishSteps(r)
 	b.checkKernels()
+	b.host.finish(r)
 	slices.SortStableFunc(r.Health, func(x, y diag.Diagnostic) int { return strings.Compare(x.ID, y.ID) })
 	return r
-}
-
-// linkKernels gives each kernel the step and the graph flag of its launch.
-func (b *Builder) linkKernels() {
-	slices.SortFunc(b.launches, func(x, y launch) int {
-		return cmp.Or(cmp.Compare(x.correlation, y.correlation), cmp.Compare(x.start, y.start))
-	})
-	var unlinked, outside int
-	var last Kernel // the kernels of a graph follow one another and share their launch
-	for i := range b.Rank.Kernels {
-		k := &b.Rank.Kernels[i]
-		if i == 0 || k.Correlation != last.Correlation {
-			last.Correlation = k.Correlation
-			last.Step, last.Flags = b.launchOf(k.Correlation)
-		}
-		k.Step = last.Step
-		k.Flags |= last.Flags
-		if k.Flags&Linked == 0 {
-			unlinked++
-			continue
-		}
-		if k.Step < 0 && len(b.Rank.Steps) > 0 {
-			outside++
-		}
-	}
-	if unlinked > 0 {
-		b.Note(diag.Diagnostic{ID: "launched_before_window", Severity: diag.Info, N: unlinked,
-			Text: "GPU events without a launch in the file: they count in the totals but in no step"})
-	}
-	if outside > 0 {
-		b.Note(diag.Diagnostic{ID: "launched_before_first_step", Severity: diag.Info, N: outside,
-			Text: "GPU events launched before the first step annotation: they count in the totals but in no step"})
-	}
-}
-
-// launchOf finds the step and the flags that the launch with this id gives its kernels. The launches are sorted.
-func (b *Builder) launchOf(correlation int64) (step int32, flags uint8) {
-	at, found := slices.BinarySearchFunc(b.launches, correlation, func(l launch, c int64) int { return cmp.Compare(l.correlation, c) })
-	if !found || correlation == 0 {
-		return -1, 0
-	}
-	step, flags = b.launches[at].step, Linked
-	for ; at < len(b.launches) && b.launches[at].correlation == correlation; at++ {
-		if b.launches[at].graph {
-			flags |= FromGraph
-		}
-	}
-	return step, flags
 }
 
 // checkKernels reports kernels whose times the profiler lost: their work is missing from every sum.

@@ -13,12 +13,15 @@ const (
 	KindKernel Kind = iota
 	KindMemcpy
 	KindMemset
+	KindOperator // of the CPU: see Rank.OnCPU
+	KindHost     // the CPU, outside of operators
 )
 
 // Flags of a Kernel.
 const (
 	Linked    uint8 = 1 << iota // its launch is in the file
 	FromGraph                   // launched by a CUDA or HIP graph
+	Continued                   // goes on with an operator that began before
 )
 
 // Kernel is one GPU event: a kernel, a copy or a fill. 40 bytes.
@@ -36,6 +39,9 @@ type Kernel struct {
 // End is Start + Dur.
 func (k Kernel) End() int64 { return k.Start + k.Dur }
 
+// Continues says whether the event goes on with one that is counted already.
+func (k Kernel) Continues() bool { return k.Flags&Continued != 0 }
+
 // Graph says whether a graph launch started the kernel.
 func (k Kernel) Graph() bool { return k.Flags&FromGraph != 0 }
 
@@ -48,17 +54,29 @@ const (
 	Prefill StepKind = "prefill"
 	Mixed   StepKind = "mixed"
 	Idle    StepKind = "idle" // a step without tokens
+
+	Unmarked StepKind = "unknown" // the mark of the step, if there is one, does not say what it computed
 )
 
-// Step is one engine step: one annotation on the CPU and the GPU work that its launches started.
+// What marked the steps of a Rank.
+const (
+	ByAnnotation = "annotation" // of the engine, or of a loop that numbers its steps
+	ByRepetition = "repetition" // nothing: they were found where the sequence of kernels repeats
+)
+
+// Step is one engine step: one annotation on the CPU and the GPU work that its launches started. A step that was found by
+// repetition has no name, no CPU times, no launches and an unknown kind.
 type Step struct {
 	Name             string // the annotation as written
 	Kind             StepKind
-	ContextTokens    int   // prompt tokens computed
+	ContextTokens    int   // prompt tokens computed; 0 also when the annotation does not say
 	GenerationTokens int   // tokens of decoding requests
 	CPUStart, CPUDur int64 // ns; the annotation itself
 	Start, End       int64 // ns; first start and last end of its GPU work; both 0 when Events is 0
 	Events           int   // GPU events
+	GraphEvents      int   // of them, those that a graph launched: they have no launch of their own
+	Launches         int   // kernels launched one by one
+	GraphLaunches    int   // graphs launched
 	Partial          bool  // has clearly fewer GPU events than its like: the window cut it
 }
 
@@ -75,6 +93,12 @@ type Rank struct {
 	Devices []string // device ids as written; Kernel.Device points here
 	Kernels []Kernel
 	Steps   []Step
+	StepsBy string // ByAnnotation or ByRepetition; empty without steps
+
+	Host *Host // what the CPU did; nil when the reader was not asked for it
+
+	CPU       bool       // there is no GPU work: Kernels are the work of the CPU instead, see OnCPU
+	Operators []Operator // of a Rank with CPU set: the operator of a Kernel is Operators[Correlation-1]; outer before inner
 
 	Events         int // events in the file, of any kind
 	KernelLaunches int // launches of one kernel

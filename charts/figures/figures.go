@@ -18,8 +18,12 @@ import (
 
 // Shares draws the share of components in the GPU time over loads, with the lowest and highest step.
 func Shares(fig charts.Figure, ws []rules.Window, components ...string) (charts.Chart, error) {
-	caption(&fig, "Share of the summed GPU time. Whiskers, often shorter than the dots, reach from the lowest to the highest step; the loads in between were not measured.")
-	s := charts.Shares{Figure: fig, Base: "GPU time", XLabel: "C, streams decoding at the same time"}
+	base := "GPU time"
+	if len(ws) > 0 && ws[0].CPU {
+		base = "CPU time"
+	}
+	caption(&fig, "Share of the summed "+base+". Whiskers, often shorter than the dots, reach from the lowest to the highest step; the loads in between were not measured.")
+	s := charts.Shares{Figure: fig, Base: base, XLabel: "C, streams decoding at the same time"}
 	for _, w := range ws {
 		s.Loads = append(s.Loads, w.Label())
 	}
@@ -61,7 +65,7 @@ func Layers(fig charts.Figure, r breakdown.Rank) (charts.Chart, error) {
 	caption(&fig, fmt.Sprintf("Mean of %d steps, rank %d. Work outside of layers (embedding, head, sampling) is not in it.", r.StepCount(), r.Rank))
 	l := charts.Layers{Figure: fig, Steps: r.StepCount()}
 	at := map[int]int{}
-	for _, c := range r.Layers {
+	for _, c := range r.StepLayers() {
 		if c.Layer < 0 {
 			continue
 		}
@@ -114,8 +118,13 @@ func ceiling(c roofline.Ceiling) charts.Ceiling {
 // Timeline draws one layer in true time. Long collectives and GEMMs are named, the stretches between them get a brace.
 // Kernel names are cut to 80 characters: the component says what a kernel is.
 func Timeline(fig charts.Figure, slices []breakdown.Slice) (charts.Chart, error) {
+	lane := "main GPU stream"
+	if onCPU(slices) {
+		lane = "CPU thread of the step"
+		caption(&fig, "One layer of one rank in true time: operators without those inside them, and Python between them.")
+	}
 	caption(&fig, "One layer of one rank in true time: from the end of one MLP all-reduce to the end of the next. Gaps are gaps.")
-	t := charts.Timeline{Figure: fig, Lanes: []string{"main GPU stream"}}
+	t := charts.Timeline{Figure: fig, Lanes: []string{lane}}
 	for _, s := range slices {
 		if s.Lane > 0 && len(t.Lanes) == 1 {
 			t.Lanes = append(t.Lanes, "second GPU stream: "+words(s.Component))
@@ -124,6 +133,16 @@ func Timeline(fig charts.Figure, slices []breakdown.Slice) (charts.Chart, error)
 	}
 	t.Groups = groups(slices)
 	return t.Chart()
+}
+
+// onCPU says whether the slices are of a rank without GPU work: only these hold time of the host.
+func onCPU(slices []breakdown.Slice) bool {
+	for _, s := range slices {
+		if s.Component == data.Host {
+			return true
+		}
+	}
+	return false
 }
 
 // groups names slices that take a twelfth of the layer or more, and joins what lies between them.

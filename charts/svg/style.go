@@ -17,7 +17,7 @@ func Palette() []Colour {
 		{"rule", "#c9ced4", "#3c434b"}, {"grid", "#e4e7ea", "#2a3037"}, {"panel", "#f5f6f8", "#1c2026"},
 		{"c-network", "#b8420c", "#f4774a"}, {"c-experts", "#0a4a9a", "#3e89fa"}, {"c-attention", "#2a8370", "#79f8db"},
 		{"c-dense", "#459ad6", "#66c4f9"}, {"c-small", "#b3901e", "#f2cb4f"}, {"c-copy", "#6b2152", "#af759f"},
-		{"c-unknown", "#565e67", "#a7b0ba"},
+		{"c-host", "#8d959e", "#7d8791"}, {"c-unknown", "#565e67", "#a7b0ba"},
 		{"on-network", "#ffffff", "#14171b"}, {"on-experts", "#ffffff", "#14171b"}, {"on-attention", "#ffffff", "#14171b"},
 	}
 }

@@ -29,7 +29,12 @@ type file struct {
 type Options struct {
 	MaxEventBytes int         // bytes of one event of a trace; 0 means 64 MB
 	Step          *int        // figures of this step of each file (from 0) only
+	Host          bool        // what the CPU did as well: breakdown.Rank.Host
 	Progress      func(n int) // told that n more bytes of a file are read, from several goroutines; may be nil
+
+	// ITL gives the median time between tokens in ns that was measured without profiler at the load of a file, 0 when it is not
+	// known: a step that is more than 5 % off is said to be changed by the profiler. It is called from several goroutines; may be nil.
+	ITL func(path string) int64
 }
 
 // Analysis is a report with the events behind it: Traces[i] and Classes[i] belong to Report.Ranks[i].
@@ -56,8 +61,11 @@ func (a *Analysis) Only(rank int) (*Analysis, error) {
 }
 
 // Ranks reads the files at once and returns their ranks in the order given. A *kineto.TruncatedError comes with the ranks.
-func Ranks(paths ...string) ([]*trace.Rank, error) {
-	files, err := Options{}.read(paths, func(*file) {})
+func Ranks(paths ...string) ([]*trace.Rank, error) { return Options{}.Ranks(paths...) }
+
+// Ranks is the function Ranks with these options.
+func (o Options) Ranks(paths ...string) ([]*trace.Rank, error) {
+	files, err := o.read(paths, func(*file) {})
 	if files == nil {
 		return nil, err
 	}
@@ -69,6 +77,7 @@ func Ranks(paths ...string) ([]*trace.Rank, error) {
 }
 
 // Files analyses one or several traces: the ranks of one run, or several loads. Ranks are ordered by load, then rank.
+// A file of engine steps without GPU work is analysed by the operators of its CPU: see trace.Rank.OnCPU.
 // Two files of one rank are refused unless their steps differ in size (then they are two loads).
 // A *kineto.TruncatedError comes with a report of what could be read; with any other error the report is nil.
 func Files(paths ...string) (*breakdown.Report, error) { return Options{}.Files(paths...) }
@@ -88,6 +97,9 @@ func (o Options) Analyze(paths ...string) (*Analysis, error) {
 		f.cls = classify.Run(f.rank)
 		if o.Step == nil {
 			f.out = breakdown.Of(f.rank, f.cls)
+			if o.ITL != nil {
+				f.out.SetITL(o.ITL(f.path))
+			}
 			return
 		}
 		t, cls, err := breakdown.OneStep(f.rank, f.cls, *o.Step)
@@ -167,9 +179,31 @@ func (f *file) load(o Options, next func(*file)) {
 			f.err = fmt.Errorf("read %s: internal error: %v; please report it with the file", f.path, p)
 		}
 	}()
-	if f.rank, f.err = (kineto.Options{MaxEventBytes: o.MaxEventBytes, Progress: o.Progress}).ReadFile(f.path); f.rank != nil && len(f.rank.Kernels) > 0 {
+	read := kineto.Options{MaxEventBytes: o.MaxEventBytes, Host: o.Host, Progress: o.Progress}
+	if f.rank, f.err = read.ReadFile(f.path); f.onCPU() && !o.Host {
+		read.Host, read.Progress = true, nil
+		f.rank, f.err = read.ReadFile(f.path)
+	}
+	if f.onCPU() {
+		f.rank = f.rank.OnCPU()
+		var none *kineto.NoGPUError
+		var cut *kineto.TruncatedError
+		switch {
+		case errors.As(f.err, &none):
+			f.err = nil
+		case errors.As(f.err, &cut):
+			cut.CPU = len(f.rank.Operators)
+		}
+	}
+	if f.rank != nil && len(f.rank.Kernels) > 0 {
 		next(f)
 	}
+}
+
+// onCPU says whether the file holds engine steps and no GPU work: then it is the operators of the CPU that are analysed.
+// A file that names a GPU is of a server that has one: its GPU events were not recorded, or are lost.
+func (f *file) onCPU() bool {
+	return f.rank != nil && len(f.rank.Kernels) == 0 && f.rank.Device == "" && slices.ContainsFunc(f.rank.Steps, func(s trace.Step) bool { return s.Kind != trace.Idle })
 }
 
 // split makes runs: all files are one run when their ranks differ; else the files of each load are one.
@@ -219,7 +253,7 @@ func distinct(files []*file) error {
 	return nil
 }
 
-// match splits the all-reduces of a run; first is the place of its first rank in the report.
+// match splits the collectives of a run; first is the place of its first rank in the report.
 func match(run []*file, first int) *breakdown.Collectives {
 	var ranks []*trace.Rank
 	var cls []*classify.Result
@@ -230,6 +264,11 @@ func match(run []*file, first int) *breakdown.Collectives {
 	c, _ := breakdown.Match(ranks, cls) // two ranks or more: no error
 	for i := range c.Ranks {
 		c.Ranks[i] += first
+	}
+	for _, other := range c.Others {
+		for i := range other.Ranks {
+			other.Ranks[i] += first
+		}
 	}
 	return c
 }

@@ -2,11 +2,13 @@ package analyze_test
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"testing"
@@ -125,6 +127,60 @@ func add(m []byte, more int) []byte {
 	at := bytes.LastIndexByte(m, ' ') + 1
 	n, _ := strconv.Atoi(string(m[at:]))
 	return strconv.AppendInt(bytes.Clone(m[:at]), int64(n+more), 10)
+}
+
+// BenchmarkRanks analyses eight ranks of one run together and compares the wall time with that of perfectly divided work: the CPU
+// time of all ranks, each analysed by itself, divided by the cores. Each alone keeps more than one core busy, so that the sum of
+// their wall times is no measure.
+func BenchmarkRanks(b *testing.B) {
+	const ranks = 8
+	var files []string
+	for rank := range ranks {
+		files = append(files, asRank(b, path(b, "hostmem-graph-uniform/c1_rank0"), rank))
+	}
+	var together, alone []usage
+	for b.Loop() {
+		for range 3 {
+			var sum usage
+			for _, f := range files {
+				sum.cpu += measure(analyzeChild(b, f), true).cpu
+			}
+			alone = append(alone, sum)
+			together = append(together, measure(analyzeChild(b, files...), true))
+		}
+	}
+	cpu := func(u usage) time.Duration { return u.cpu }
+	whole := median(alone, cpu) / float64(runtime.GOMAXPROCS(0))
+	b.ReportMetric(median(together, func(u usage) time.Duration { return u.wall })/whole, "x-cpu-per-core")
+	b.ReportMetric(median(together, cpu)/median(alone, cpu), "x-cpu")
+}
+
+// asRank writes a trace of rank 0 as one of another rank.
+func asRank(b *testing.B, file string, rank int) string {
+	b.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	in, err := gzip.NewReader(f)
+	if err != nil {
+		b.Fatal(err)
+	}
+	text, err := io.ReadAll(in)
+	if err != nil {
+		b.Fatal(err)
+	}
+	text = bytes.Replace(text, []byte(`"rank": 0, "world_size": 2`), fmt.Appendf(nil, `"rank": %d, "world_size": 8`, rank), 1)
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	z.Write(text)
+	z.Close()
+	to := filepath.Join(b.TempDir(), fmt.Sprintf("rank%d.json.gz", rank))
+	if err := os.WriteFile(to, out.Bytes(), 0o644); err != nil {
+		b.Fatal(err)
+	}
+	return to
 }
 
 // BenchmarkFiles analyses the largest campaign trace in this process; allocations do not grow with its events.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,7 +23,7 @@ func TestMain(m *testing.M) {
 	if path == "" {
 		os.Exit(m.Run())
 	}
-	report, err := analyze.Files(path)
+	report, err := analyze.Files(filepath.SplitList(path)...)
 	if report != nil {
 		json.NewEncoder(io.Discard).Encode(report)
 	}
@@ -62,14 +63,14 @@ func measure(cmd *exec.Cmd, child bool) usage {
 	return u
 }
 
-// analyzeChild makes the command that analyses path in a process of its own.
-func analyzeChild(t testing.TB, path string) *exec.Cmd {
+// analyzeChild makes the command that analyses files together in a process of its own.
+func analyzeChild(t testing.TB, paths ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), childEnv+"="+path)
+	cmd.Env = append(os.Environ(), childEnv+"="+strings.Join(paths, string(filepath.ListSeparator)))
 	return cmd
 }

@@ -5,7 +5,6 @@ package breakdown
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 
@@ -30,21 +29,28 @@ type Rank struct {
 	Device     string            `json:"device"`
 	Step       *int              `json:"step,omitempty"` // the figures are of this step only
 	Steps      []StepGroup       `json:"steps"`
-	SpanNs     int64             `json:"span_ns"`    // first start to last end of GPU events
-	BusyNs     int64             `json:"busy_ns"`    // union of all GPU events
-	SummedNs   int64             `json:"summed_ns"`  // sum of all durations
-	OverlapNs  int64             `json:"overlap_ns"` // summed - busy: time during which several events ran, counted more than once
-	IdleNs     int64             `json:"idle_ns"`    // span - busy
-	Components []Component       `json:"components"` // by ns, largest first
+	StepsBy    string            `json:"steps_by,omitempty"`    // "annotation", or "repetition" of the kernels where there is none
+	StepP50Ns  int64             `json:"step_p50_ns,omitempty"` // median of the counted steps, from start to the start of the next one
+	ITLNs      int64             `json:"itl_ns,omitempty"`      // median time between tokens without profiler, when it is known
+	SpanNs     int64             `json:"span_ns"`               // first start to last end of GPU events
+	BusyNs     int64             `json:"busy_ns"`               // union of all GPU events
+	SummedNs   int64             `json:"summed_ns"`             // sum of all durations
+	OverlapNs  int64             `json:"overlap_ns"`            // summed - busy: time during which several events ran, counted more than once
+	IdleNs     int64             `json:"idle_ns"`               // span - busy
+	Components []Component       `json:"components"`            // by ns, largest first
 	Devices    []Device          `json:"devices"`
 	StepTable  []Step            `json:"step_table"`
 	LayerCount int               `json:"layer_count"`
 	Layers     []LayerComponent  `json:"layers"`
-	Kernels    []KernelRow       `json:"kernels"`           // by ns, largest first
-	Streams    []Stream          `json:"streams"`           // by ns, largest first
-	Launches   Launches          `json:"launches,omitzero"` // of the whole file; absent when there are none or Step is set
-	Events     int               `json:"events"`            // events of any kind in the file
+	Kernels    []KernelRow       `json:"kernels"`               // by ns, largest first
+	Streams    []Stream          `json:"streams"`               // by ns, largest first
+	Launches   Launches          `json:"launches,omitzero"`     // of the whole file; absent when there are none or Step is set
+	Whole      *Whole            `json:"whole_steps,omitempty"` // of the counted steps alone; absent when the window holds nothing else
+	Host       *Host             `json:"host,omitempty"`        // absent unless the reader was asked for it
+	Events     int               `json:"events"`                // events of any kind in the file
 	GPUEvents  int               `json:"gpu_events"`
+	CPU        bool              `json:"cpu_operators,omitempty"` // the file has no GPU work: all figures are of CPU operators, see trace.Rank.OnCPU
+	Operators  int               `json:"operators,omitempty"`     // calls of CPU operators, when CPU is set
 	Health     []diag.Diagnostic `json:"health"`
 }
 
@@ -94,8 +100,12 @@ type Step struct {
 	SpanNs           int64          `json:"span_ns"`  // to the start of the next step; of the last step, to its own end
 	BusyNs           int64          `json:"busy_ns"`
 	SummedNs         int64          `json:"summed_ns"`
-	IdleNs           int64          `json:"idle_ns"` // of the span, when the GPU ran nothing, of this step or another; over the devices
+	IdleNs           int64          `json:"idle_ns"`                 // of the span, when the GPU ran nothing, of this step or another; over the devices
+	AnnotationNs     int64          `json:"annotation_ns,omitempty"` // of CPU operators: the time of the step's annotation
 	Events           int            `json:"events"`
+	GraphEvents      int            `json:"graph_events"`    // of Events, those that a graph launched
+	Launches         int            `json:"kernel_launches"` // kernels that the CPU launched one by one
+	GraphLaunches    int            `json:"graph_launches"`
 	Partial          bool           `json:"partial,omitempty"`
 	Components       []Component    `json:"components"` // without parts
 }
@@ -153,60 +163,10 @@ func (c Component) Part(name string) Part {
 	return Part{Name: name}
 }
 
-// StepCount is the number that "a step" divides by: whole decode steps; in a window without any, all steps but idle ones.
-func (r Rank) StepCount() int {
-	decode, all := 0, 0
-	for _, g := range r.Steps {
-		if g.Kind == trace.Decode {
-			decode += g.N - g.Partial
-		}
-		if g.Kind != trace.Idle {
-			all += g.N
-		}
-	}
-	if decode > 0 {
-		return decode
-	}
-	return all
-}
-
-// OtherSteps names the steps that lie in the window but are not in StepCount: "1 prefill step", "2 partial decode steps".
-func (r Rank) OtherSteps() []string {
-	n := map[string]int{}
-	all := 0
-	for _, g := range r.Steps {
-		switch g.Kind {
-		case trace.Idle:
-			continue
-		case trace.Decode:
-			n["partial decode"] += g.Partial
-		default:
-			n[string(g.Kind)] += g.N
-		}
-		all += g.N
-	}
-	if all == r.StepCount() {
-		return nil
-	}
-	var out []string
-	for _, kind := range []string{string(trace.Prefill), string(trace.Mixed), "partial decode"} {
-		switch {
-		case n[kind] == 1:
-			out = append(out, "1 "+kind+" step")
-		case n[kind] > 1:
-			out = append(out, fmt.Sprintf("%d %s steps", n[kind], kind))
-		}
-	}
-	return out
-}
-
 // Of analyses one classified rank.
 func Of(t *trace.Rank, cls *classify.Result) Rank {
 	r := Rank{Rank: t.Rank, WorldSize: t.WorldSize, File: t.File, Device: t.Device, Events: t.Events, GPUEvents: len(t.Kernels),
-		LayerCount: cls.Layers, Launches: Launches{t.KernelLaunches, t.GraphLaunches}, Health: t.Health, Steps: stepGroups(t)}
-	if r.Health == nil {
-		r.Health = []diag.Diagnostic{}
-	}
+		LayerCount: cls.Layers, Launches: Launches{t.KernelLaunches, t.GraphLaunches}, Health: append([]diag.Diagnostic{}, t.Health...), Steps: stepGroups(t), StepsBy: t.StepsBy}
 	sums := newTally(cls)
 	all := indices(len(t.Kernels))
 	devices := splitDevices(t, all)
@@ -225,8 +185,14 @@ func Of(t *trace.Rank, cls *classify.Result) Rank {
 	first, _ := t.Span()
 	idle(t, first, r.StepTable, devices)
 	r.Streams = streams(t)
-	r.Layers = layers(t, cls)
-	r.Kernels = kernelRows(t, cls)
+	r.Layers = layers(t, cls, all)
+	r.Kernels = kernelRows(t, cls, all)
+	r.StepP50Ns = r.medianStep()
+	if t.CPU {
+		r.CPU, r.Operators, r.GPUEvents = true, events(t, all), 0
+	}
+	r.whole(t, cls)
+	r.Host = host(t, devices)
 	return r
 }
 
@@ -275,11 +241,13 @@ func busy(t *trace.Rank, kernels []int32) (union, sum int64) {
 	return union, sum
 }
 
-// kernelRows sums by name, component and part.
-func kernelRows(t *trace.Rank, cls *classify.Result) []KernelRow {
+// kernelRows sums kernels by name, component and part.
+func kernelRows(t *trace.Rank, cls *classify.Result, kernels []int32) []KernelRow {
 	at := map[uint64]int{} // name and label
 	var rows []KernelRow
-	for i, k := range t.Kernels {
+	pieces, rowOf := map[int64]int64{}, map[int64]int{} // of CPU operators: id -> time, row
+	for _, i := range kernels {
+		k := t.Kernels[i]
 		p := cls.Places[i]
 		id := uint64(k.Name)<<16 | uint64(p.Label)
 		n, ok := at[id]
@@ -287,12 +255,23 @@ func kernelRows(t *trace.Rank, cls *classify.Result) []KernelRow {
 			n = len(rows)
 			at[id] = n
 			l := cls.Labels[p.Label]
-			rows = append(rows, KernelRow{Name: t.Names[k.Name], Component: l.Component, Part: l.Part, MinNs: k.Dur})
+			rows = append(rows, KernelRow{Name: t.Names[k.Name], Component: l.Component, Part: l.Part, MinNs: math.MaxInt64})
 		}
 		row := &rows[n]
-		row.N++
 		row.Ns += k.Dur
+		if k.Continues() {
+			pieces[k.Correlation] += k.Dur
+			continue
+		}
+		row.N++
+		if k.Kind == trace.KindOperator {
+			pieces[k.Correlation], rowOf[k.Correlation] = k.Dur, n
+			continue
+		}
 		row.MinNs, row.MaxNs = min(row.MinNs, k.Dur), max(row.MaxNs, k.Dur)
+	}
+	for id, n := range rowOf {
+		rows[n].MinNs, rows[n].MaxNs = min(rows[n].MinNs, pieces[id]), max(rows[n].MaxNs, pieces[id])
 	}
 	slices.SortFunc(rows, func(a, b KernelRow) int {
 		return cmp.Or(cmp.Compare(b.Ns, a.Ns), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Component, b.Component), cmp.Compare(a.Part, b.Part))

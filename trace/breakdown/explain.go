@@ -50,7 +50,9 @@ func Explain(t *trace.Rank, cls *classify.Result, text string) []Explanation {
 			l := cls.Labels[p.Label]
 			out = append(out, Explanation{Name: t.Names[k.Name], Component: l.Component, Part: l.Part, Reason: cls.Why(t, i)})
 		}
-		out[n].N++
+		if !k.Continues() {
+			out[n].N++
+		}
 		out[n].Ns += k.Dur
 		byName[out[n].Name] += k.Dur
 	}
@@ -75,7 +77,7 @@ func ExplanationText(list []Explanation, wide bool) string {
 		if e.Part != "" {
 			what += "/" + e.Part
 		}
-		fmt.Fprintf(&b, "  %s: %s in %s ms", what, calls(e.N), units.Ms(e.Ns, 3))
+		fmt.Fprintf(&b, "  %s: %s in %s ms", what, callCount(e.N), units.Ms(e.Ns, 3))
 		if e.Reason.Block != "" {
 			fmt.Fprintf(&b, ", block %s, %s stream", e.Reason.Block, e.Reason.Stream)
 		}
@@ -87,7 +89,7 @@ func ExplanationText(list []Explanation, wide bool) string {
 	return b.String()
 }
 
-func calls(n int) string {
+func callCount(n int) string {
 	if n == 1 {
 		return "1 call"
 	}

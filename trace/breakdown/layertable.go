@@ -19,7 +19,7 @@ func (r Report) LayerTable(top int) data.Table {
 			families = append(families, f)
 		}
 	}
-	v := view{id: "layers", title: "GPU time by layer", heads: []string{"Layer"}, times: []timeColumn{{"Total", true}}, last: "Odd", perStep: true, briefUnits: true,
+	v := view{id: "layers", title: r.words().time + " by layer", heads: []string{"Layer"}, times: []timeColumn{{"Total", true}}, last: "Odd", perStep: true, briefUnits: true,
 		note: "Times are of one step. Odd: the largest difference from the median layer, when it is more than 25 %, of the total or of a family with 5 % of a layer."}
 	for _, f := range families {
 		v.times = append(v.times, timeColumn{f, true})

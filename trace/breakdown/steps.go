@@ -36,7 +36,11 @@ func stepTable(t *trace.Rank, cls *classify.Result, all []int32) []Step {
 	steps := split(len(t.Steps), all, func(i int32) int { return int(t.Kernels[i].Step) })
 	table := make([]Step, len(t.Steps))
 	for i, s := range t.Steps {
-		row := Step{Index: i, Kind: s.Kind, ContextTokens: s.ContextTokens, GenerationTokens: s.GenerationTokens, Events: s.Events, Partial: s.Partial, Components: []Component{}}
+		row := Step{Index: i, Kind: s.Kind, ContextTokens: s.ContextTokens, GenerationTokens: s.GenerationTokens, Events: s.Events, GraphEvents: s.GraphEvents,
+			Launches: s.Launches, GraphLaunches: s.GraphLaunches, Partial: s.Partial, Components: []Component{}}
+		if t.CPU {
+			row.AnnotationNs = s.CPUDur
+		}
 		if s.Events > 0 {
 			for _, kernels := range splitDevices(t, steps[i]) {
 				union, sum := busy(t, kernels)
@@ -93,8 +97,8 @@ func split(n int, kernels []int32, group func(int32) int) [][]int32 {
 	return out
 }
 
-// layers sums component x layer over all steps, by layer, then by ns.
-func layers(t *trace.Rank, cls *classify.Result) []LayerComponent {
+// layers sums component x layer over kernels, by layer, then by ns.
+func layers(t *trace.Rank, cls *classify.Result, kernels []int32) []LayerComponent {
 	component := make([]uint32, len(cls.Labels)) // label -> first label of its component
 	first := map[string]uint32{}
 	for i, l := range cls.Labels {
@@ -105,7 +109,8 @@ func layers(t *trace.Rank, cls *classify.Result) []LayerComponent {
 	}
 	at := map[uint32]int{} // layer and component
 	out := []LayerComponent{}
-	for i, k := range t.Kernels {
+	for _, i := range kernels {
+		k := t.Kernels[i]
 		p := cls.Places[i]
 		id := uint32(uint16(p.Layer))<<16 | component[p.Label]
 		n, ok := at[id]
@@ -114,7 +119,8 @@ func layers(t *trace.Rank, cls *classify.Result) []LayerComponent {
 			at[id] = n
 			out = append(out, LayerComponent{Layer: int(p.Layer), Component: cls.Labels[p.Label].Component})
 		}
-		out[n].N++
+		calls, _ := calls(t, cls, i)
+		out[n].N += calls
 		out[n].Ns += k.Dur
 	}
 	slices.SortFunc(out, func(a, b LayerComponent) int {
@@ -146,6 +152,7 @@ func LayerOf(t *trace.Rank, cls *classify.Result, step, layer int) []Slice {
 		p := cls.Places[i]
 		switch {
 		case int(k.Step) != step:
+		case k.Dur == 0 && t.CPU: // an operator that only calls others
 		case int(p.Layer) == layer && layer >= 0:
 			if !begun && before == 0 {
 				before = k.Start
@@ -156,8 +163,12 @@ func LayerOf(t *trace.Rank, cls *classify.Result, step, layer int) []Slice {
 				lane = 1
 			}
 			l := cls.Labels[p.Label]
+			if n := len(out); t.CPU && n > 0 && out[n-1].Component == l.Component && out[n-1].StartNs+out[n-1].DurNs == k.Start-before {
+				out[n-1].DurNs += k.Dur // operators of one component, one after the other
+				continue
+			}
 			out = append(out, Slice{k.Start - before, k.Dur, lane, l.Component, l.Part, t.Names[k.Name]})
-		case !begun && k.Kind == trace.KindKernel && classify.Collective(cls.Labels[p.Label].Component):
+		case !begun && (k.Kind == trace.KindKernel || k.Kind == trace.KindOperator) && classify.Collective(cls.Labels[p.Label].Component):
 			before = k.End()
 		}
 	}

@@ -102,11 +102,19 @@ func OneStep(t *trace.Rank, cls *classify.Result, step int) (*trace.Rank, *class
 	one.Steps = []trace.Step{t.Steps[step]}
 	one.KernelLaunches, one.GraphLaunches = 0, 0
 	one.Kernels, places.Places = nil, nil
+	if t.Host != nil {
+		h := *t.Host
+		h.Launch = nil
+		one.Host = &h
+	}
 	for i, k := range t.Kernels {
 		if int(k.Step) == step {
 			k.Step = 0
 			one.Kernels = append(one.Kernels, k)
 			places.Places = append(places.Places, cls.Places[i])
+			if t.Host != nil {
+				one.Host.Launch = append(one.Host.Launch, t.Host.Launch[i])
+			}
 		}
 	}
 	return &one, &places, nil

@@ -9,6 +9,7 @@ import (
 	"github.com/rooflab/rooflab/internal/diag"
 	"github.com/rooflab/rooflab/internal/units"
 	"github.com/rooflab/rooflab/trace"
+	"github.com/rooflab/rooflab/trace/classify"
 )
 
 // Table is the bottleneck table: components by time, for one rank or for several beside each other, in ms a step and in percent
@@ -23,7 +24,8 @@ func (r Report) SimpleRender() map[string]interface{} { return r.Table().SimpleR
 
 // table shows the top components, all for 0, and the others as one row.
 func (r Report) table(parts bool, top int) data.Table {
-	t := data.Table{ID: "breakdown", Title: r.title("GPU time by component"), Note: r.notes(), Columns: []data.Column{{Head: "Component"}}}
+	t := data.Table{ID: "breakdown", Title: r.title(r.words().time + " by component"), Note: r.notes(), Columns: []data.Column{{Head: "Component"}}}
+	r = r.counted()
 	one := len(r.Ranks) == 1
 	for i, rank := range r.Ranks {
 		unit := "ms a step"
@@ -129,11 +131,12 @@ func (r Report) sums(t data.Table, calls bool) data.Table {
 		t.Rows = append(t.Rows, row)
 	}
 	summed, span := func(k Rank) int64 { return k.SummedNs }, func(k Rank) int64 { return k.SpanNs }
-	add("GPU time, summed", true, summed, summed)
+	w := r.words()
+	add(w.summed, true, summed, summed)
 	add("Overlap, counted twice above", false, func(k Rank) int64 { return -k.OverlapNs }, nil)
-	add("GPU busy (% of the span)", false, func(k Rank) int64 { return k.BusyNs }, span)
-	add("GPU idle (% of the span)", false, func(k Rank) int64 { return k.IdleNs }, span)
-	add("Span of the GPU work", true, span, nil)
+	add(w.busy, false, func(k Rank) int64 { return k.BusyNs }, span)
+	add(w.idle, false, func(k Rank) int64 { return k.IdleNs }, span)
+	add(w.whole, true, span, nil)
 	return t
 }
 
@@ -205,11 +208,24 @@ func (r Rank) Load() string {
 	if len(r.Steps) == 0 {
 		return "no steps"
 	}
-	g := r.Steps[0]
-	if i := slices.IndexFunc(r.Steps, func(g StepGroup) bool { return g.Kind == trace.Decode && g.N > g.Partial }); i >= 0 {
-		g = r.Steps[i]
-	}
+	g := r.countedGroup()
 	return stepWords(g.Kind, g.ContextTokens, g.GenerationTokens)
+}
+
+// countedGroup is the first, most frequent group of counted steps.
+func (r Rank) countedGroup() StepGroup {
+	counted := countedKind(r.Steps)
+	for _, partial := range []bool{false, true} {
+		for _, g := range r.Steps {
+			if n := map[bool]int{true: g.Partial, false: g.N - g.Partial}[partial]; n > 0 && counted(g.Kind, partial) {
+				return g
+			}
+		}
+	}
+	if len(r.Steps) == 0 {
+		return StepGroup{}
+	}
+	return r.Steps[0]
 }
 
 func tokens(n int) string {
@@ -222,13 +238,16 @@ func tokens(n int) string {
 // notes are the small print: what was read, how long the ranks waited, and what is wrong with the files.
 func (r Report) notes() string {
 	var lines []string
+	w := r.words()
+	if w == cpuWords {
+		lines = append(lines, cpuNote+" Annotations of a step: "+r.annotations()+".")
+	}
 	for _, rank := range r.Ranks {
-		line := fmt.Sprintf("%s: rank %d, %s, %s GPU events, %s", rank.File, rank.Rank, orUnknown(rank.Device), units.Count(int64(rank.GPUEvents)), steps(rank))
-		if others := rank.OtherSteps(); others != nil {
-			line += fmt.Sprintf("; the window also holds %s: shares are of all GPU time in it, times a step are that time by its %d whole decode steps",
-				strings.Join(others, ", "), rank.StepCount())
-		}
+		line := fmt.Sprintf("%s: rank %d, %s, %s %ss, %s", rank.File, rank.Rank, orUnknown(rank.Device), units.Count(int64(rank.GPUEvents+rank.Operators)), w.event, steps(rank))
 		for _, d := range rank.Health {
+			if d.ID == "no_gpu_activity" { // said above
+				continue
+			}
 			line += "; " + health(d)
 		}
 		lines = append(lines, line+".")
@@ -238,10 +257,19 @@ func (r Report) notes() string {
 			lines = append(lines, "No all-reduce of one rank meets any of another in time: the files are of different runs or moments, so waiting is not known.")
 			continue
 		}
-		lines = append(lines, fmt.Sprintf("All-reduce, %s matched: transfer %s ms; waiting for the last rank %s ms; tail %s ms (totals, by rank).",
-			units.Count(int64(c.Matched)), units.Ms(c.TransferNs, 1), msList(c.WaitNs), msList(c.TailNs)))
+		lines = append(lines, c.split())
 	}
 	return strings.Join(lines, "\n")
+}
+
+// split says in one sentence where the time of a collective goes.
+func (c Collectives) split() string {
+	name := "All-reduce"
+	if c.Component != "" && c.Component != classify.AllReduce {
+		name = data.ComponentLabel(c.Component)
+	}
+	return fmt.Sprintf("%s, %s matched: transfer %s ms; waiting for the last rank %s ms; tail %s ms (totals, by rank).", name,
+		units.Count(int64(c.Matched)), units.Ms(c.TransferNs, 1), msList(c.WaitNs), msList(c.TailNs))
 }
 
 func (r Report) first() []Collectives {
@@ -275,14 +303,14 @@ func steps(r Rank) string {
 	}
 	var words []string
 	for _, g := range r.Steps {
-		word := fmt.Sprintf("%d %s steps of %s", g.N, g.Kind, tokens(g.ContextTokens+g.GenerationTokens))
-		if g.N == 1 {
-			word = strings.Replace(word, " steps", " step", 1)
+		phrase := plural(g.N, word(g.Kind)+" step")
+		if n := g.ContextTokens + g.GenerationTokens; n > 0 {
+			phrase += " of " + tokens(n)
 		}
-		if g.Kind == trace.Mixed {
-			word += fmt.Sprintf(" (%d of prompts)", g.ContextTokens)
+		if g.Kind == trace.Mixed && g.ContextTokens > 0 {
+			phrase += fmt.Sprintf(" (%d of prompts)", g.ContextTokens)
 		}
-		words = append(words, word)
+		words = append(words, phrase)
 	}
 	return strings.Join(words, ", ")
 }

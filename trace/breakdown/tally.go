@@ -15,7 +15,7 @@ type tally struct {
 }
 
 type labelSum struct {
-	n           int
+	n, inPart   int // calls of the component, of the part
 	ns, overlap int64
 }
 
@@ -25,7 +25,9 @@ func newTally(cls *classify.Result) *tally { return &tally{cls, make([]labelSum,
 func (t *tally) add(r *trace.Rank, kernels []int32) {
 	for _, i := range kernels {
 		s := &t.sums[t.cls.Places[i].Label]
-		s.n++
+		n, inPart := calls(r, t.cls, i)
+		s.n += n
+		s.inPart += inPart
 		s.ns += r.Kernels[i].Dur
 	}
 	charge(r, t.cls, kernels, func(i int32, ns int64) { t.sums[t.cls.Places[i].Label].overlap += ns })
@@ -35,7 +37,7 @@ func (t *tally) add(r *trace.Rank, kernels []int32) {
 func (t *tally) components(parts bool) []Component {
 	out := []Component{}
 	for i, s := range t.sums {
-		if s.n == 0 {
+		if s.inPart == 0 && s.ns == 0 {
 			continue
 		}
 		l := t.cls.Labels[i]
@@ -49,7 +51,7 @@ func (t *tally) components(parts bool) []Component {
 		c.Ns += s.ns
 		c.OverlapNs += s.overlap
 		if parts && l.Part != "" {
-			c.Parts = append(c.Parts, Part{l.Part, s.n, s.ns})
+			c.Parts = append(c.Parts, Part{l.Part, s.inPart, s.ns})
 		}
 		t.sums[i] = labelSum{}
 	}

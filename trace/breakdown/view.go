@@ -17,10 +17,11 @@ type view struct {
 	heads           []string
 	count           string // head of the count; empty for none
 	times           []timeColumn
-	share, each     bool   // percent of the summed GPU time; mean time of one call
-	last            string // head of the closing text; empty for none
-	perStep         bool   // times and counts are divided by the steps
-	briefUnits      bool   // the note says that times are of a step, not the heads
+	share, each     bool             // percent, of the summed GPU time; mean time of one call
+	last            string           // head of the closing text; empty for none
+	perStep         bool             // times and counts are divided by the steps
+	briefUnits      bool             // the note says that times are of a step, not the heads
+	whole           func(Rank) int64 // what the share is of; nil for the summed GPU time
 }
 
 type timeColumn struct {
@@ -42,6 +43,10 @@ const none = -1
 
 // build makes the table: the lines of each rank, what --top left out, and their sum. One unit of time serves the whole table.
 func (r Report) build(v view, top int, of func(Rank) []line) data.Table {
+	note := r.notes()
+	if v.perStep {
+		r = r.counted()
+	}
 	all := make([][]line, len(r.Ranks))
 	largest := int64(0)
 	for i, rank := range r.Ranks {
@@ -54,7 +59,7 @@ func (r Report) build(v view, top int, of func(Rank) []line) data.Table {
 	if largest < 1e6 {
 		unit = timeUnit{"µs", 1e3, 1}
 	}
-	t := data.Table{ID: v.id, Title: r.title(v.title), Note: r.notes(), Columns: v.columns(r, unit)}
+	t := data.Table{ID: v.id, Title: r.title(v.title), Note: note, Columns: v.columns(r, unit)}
 	if v.note != "" {
 		t.Note = v.note + "\n" + t.Note
 	}
@@ -135,7 +140,11 @@ func (v view) cells(rank Rank, l line, unit timeUnit) []string {
 			out = append(out, units.Fixed(ns, unit.ns*steps, unit.decimals))
 		}
 		if i == 0 && v.share {
-			out = append(out, units.Percent(ns, rank.SummedNs, 1))
+			whole := rank.SummedNs
+			if v.whole != nil {
+				whole = v.whole(rank)
+			}
+			out = append(out, units.Percent(ns, whole, 1))
 		}
 	}
 	if v.each {

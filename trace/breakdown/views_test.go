@@ -3,6 +3,7 @@ package breakdown_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,9 +13,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rooflab/rooflab/data"
+	"github.com/rooflab/rooflab/internal/sharedtest"
 	"github.com/rooflab/rooflab/trace"
 	"github.com/rooflab/rooflab/trace/breakdown"
 	"github.com/rooflab/rooflab/trace/classify"
+	"github.com/rooflab/rooflab/trace/kineto"
 )
 
 // perRank are the views whose lines are those of one rank.
@@ -27,12 +30,25 @@ func TestViews(t *testing.T) {
 	cls := classify.Run(one)
 	single := breakdown.Report{Schema: 1, Ranks: []breakdown.Rank{breakdown.Of(one, cls)}}
 	both := breakdown.Report{Schema: 1, Ranks: []breakdown.Rank{single.Ranks[0], of(two)}}
+	eager := breakdown.Report{Schema: 1}
+	var traces []*trace.Rank
+	for _, file := range []string{"hostmem-eager/c64_rank0", "hostmem-eager/c64_rank1"} {
+		r, err := kineto.Options{Host: true}.ReadFile(filepath.Join(sharedtest.Dir(t), "campaign", file+".pt.trace.json.gz"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		traces = append(traces, r)
+		eager.Ranks = append(eager.Ranks, of(r))
+	}
+	eager.Collectives = match(t, traces...)
+	found := breakdown.Report{Schema: 1, Ranks: []breakdown.Rank{of(window())}}
 	var b strings.Builder
 	for _, v := range []struct {
 		report breakdown.Report
 		by     string
 		top    int
-	}{{single, "component", 5}, {single, "part", 3}, {single, "layer", 0}, {single, "kernel", 12}, {single, "step", 0}, {single, "stream", 8}, {both, "kernel", 4}, {both, "step", 2}} {
+	}{{single, "component", 5}, {single, "part", 3}, {single, "layer", 0}, {single, "kernel", 12}, {single, "step", 0}, {single, "stream", 8}, {both, "kernel", 4}, {both, "step", 2},
+		{eager, "host", 8}, {found, "component", 0}, {found, "step", 0}} {
 		table, err := v.report.View(v.by, v.top, false)
 		if err != nil {
 			t.Fatal(err)
@@ -167,7 +183,7 @@ func TestOddLayersAreMarked(t *testing.T) {
 // steps makes a rank with two annotated steps; in the second one a kernel of the first still runs.
 func steps() *trace.Rank {
 	var b trace.Builder
-	launch := func(id, at int64) { b.Launch("9", id, at, false) }
+	launch := func(id, at int64) { b.Launch("9", "9", id, at, 0, trace.LaunchKernel) }
 	b.Annotate("9", "9", "execute_context_0(0)_generation_2(2)", 0, 50)
 	b.Annotate("9", "9", "execute_context_0(0)_generation_2(2)", 100, 50)
 	for i, k := range []trace.Kernel{{Start: 1000, Dur: 100}, {Start: 1150, Dur: 350}, {Start: 1400, Dur: 50}, {Start: 1600, Dur: 10}} {

@@ -53,7 +53,18 @@ type Place struct {
 	Layer int16  // from 0 within its step; -1 outside the layers
 	Block Block
 	Side  bool // runs beside the main stream of its block
+	Inner Inner
 }
+
+// Inner says whether a CPU operator runs inside a call that is counted already; GPU events never do.
+type Inner uint8
+
+// How far a call is counted already.
+const (
+	Outer     Inner = iota // it is a call of its own
+	OtherPart              // inside a call of the same component: a call of its part only
+	SamePart               // inside a call of the same component and part
+)
 
 // Label names what an event is for.
 type Label struct{ Component, Part string }
@@ -82,8 +93,11 @@ func Collective(component string) bool {
 	return false
 }
 
-// Run classifies all GPU events of a rank.
+// Run classifies all GPU events of a rank, or the operators of its CPU where it has no GPU work.
 func Run(r *trace.Rank) *Result {
+	if r.CPU {
+		return operators(r)
+	}
 	c := &run{rank: r, rules: rules(), ids: map[Label]uint16{}}
 	c.out = &Result{Places: make([]Place, len(r.Kernels))}
 	c.names = make([]nameInfo, len(r.Names))
@@ -105,10 +119,11 @@ type run struct {
 	names    []nameInfo // by Kernel.Name
 	known    []uint16   // label + 1 of a name at each of the places it can stand; 0 is not looked up yet
 	ids      map[Label]uint16
-	streamNs []int64 // by Kernel.Stream; zeros outside blockOf
-	streams  []int32 // scratch of blockOf
-	gemmOf   []tail  // by Kernel.Stream; scratch of splitKTails
-	segments int32   // number of the segment that is placed
+	streamNs []int64   // by Kernel.Stream; zeros outside blockOf
+	streams  []int32   // scratch of blockOf
+	gemmOf   []tail    // by Kernel.Stream; scratch of splitKTails
+	segments int32     // number of the segment that is placed
+	segs     []segment // scratch of cut
 	out      *Result
 }
 

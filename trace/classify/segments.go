@@ -75,9 +75,9 @@ func (c *run) group(kernels []int32) {
 	c.out.Layers = max(c.out.Layers, layers)
 }
 
-// cut makes segments. Collectives end one. A step without collectives is cut where a norm begins the next block.
+// cut makes segments, which are valid until the next call. Collectives end one. A step without collectives is cut where a norm begins the next block.
 func (c *run) cut(kernels []int32) []segment {
-	var segs []segment
+	segs := c.segs[:0]
 	from := 0
 	var sawCore, sawAfterCore, sawMLP bool
 	flush := func(to int, collective string) {
@@ -107,6 +107,7 @@ func (c *run) cut(kernels []int32) []segment {
 		}
 	}
 	flush(len(kernels), "")
+	c.segs = segs
 	return segs
 }
 
@@ -195,7 +196,7 @@ func (c *run) place(s *segment) {
 	for _, i := range s.kernels {
 		k := c.rank.Kernels[i]
 		side := k.Stream != s.main && s.main >= 0 && !(k.Kind == trace.KindKernel && c.names[k.Name].collective)
-		c.out.Places[i] = Place{c.label(k, s.block, side), int16(min(s.layer, math.MaxInt16)), s.block, side}
+		c.out.Places[i] = Place{c.label(k, s.block, side), int16(min(s.layer, math.MaxInt16)), s.block, side, Outer}
 	}
 	switch s.block {
 	case BlockAttention:

@@ -1,7 +1,7 @@
 // Package compare sets two traces, or two runs of a campaign, beside each other: GPU time a step by component, whether the
 // change is more than noise, and what else differs between the two.
 //
-// The sample is the whole decode steps of one profiled window: a median and its confidence interval for each side, a
+// The sample is the whole decode steps of one profiled window (all whole steps where no annotation says what they are): a median and its confidence interval for each side, a
 // Mann-Whitney U test between them (golang.org/x/perf/benchmath, AssumeNothing). A component that did not run in a step has
 // 0 ns there. Medians of rows do not add up; SumNs does. A median between two values is rounded down to 1 ns. Ranks of one
 // run are compared one by one and never pooled: they wait for each other, so their steps are no independent samples.
@@ -11,7 +11,7 @@
 //	schema               1
 //	by, alpha            what a row is, and the level of the test; intervals are at 1 - alpha
 //	a, b                 name (run folder or files) and, of a run folder, run
-//	sections[]           one a load and rank on both sides: load, rank, files, steps counted, rows[], sums[]
+//	sections[]           one a load and rank on both sides: load, kind of steps, rank, files, steps counted, rows[], sums[]
 //	  rows[], sums[]     name, component, a and b {median_ns, lo_ns, hi_ns, sum_ns, n}, change_ns (b - a of the medians),
 //	                     change_pct (absent when a is 0), p, significant, warnings[]
 //	                     rows are sorted by absolute change; sums are summed, overlap, busy, idle, step, in this order
@@ -43,8 +43,9 @@ const (
 
 // Options say how to compare. The zero value compares components at alpha 0.05.
 type Options struct {
-	By    string  // ByComponent, ByPart or ByKernel; "" is ByComponent
-	Alpha float64 // level of significance, between 0 and 1; 0 is 0.05
+	By            string  // ByComponent, ByPart or ByKernel; "" is ByComponent
+	Alpha         float64 // level of significance, between 0 and 1; 0 is 0.05
+	MaxEventBytes int     // bytes of one event of a trace; 0 means 64 MB
 }
 
 // Report is the comparison of A with B.
@@ -69,6 +70,7 @@ type Side struct {
 // Section compares one rank under one load.
 type Section struct {
 	Load  string `json:"load"` // "C = 64" of run folders, "decode, 64 tokens" of traces
+	Kind  string `json:"kind"` // of the steps: "decode", or "unknown" where no annotation says it
 	Rank  int    `json:"rank"` // of A
 	FileA string `json:"file_a"`
 	FileB string `json:"file_b"`
@@ -126,7 +128,7 @@ func Paths(a, b string, o Options) (*Report, error) {
 	if err := cmp.Or(errA, errB); err != nil {
 		return nil, err
 	}
-	cut, err := load(o.By, append(sideA.unnamed(), sideB.unnamed()...))
+	cut, err := load(o, append(sideA.unnamed(), sideB.unnamed()...))
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +144,7 @@ func Paths(a, b string, o Options) (*Report, error) {
 			}
 		}
 	}
-	restCut, err := load(o.By, rest)
+	restCut, err := load(o, rest)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +162,7 @@ func Paths(a, b string, o Options) (*Report, error) {
 }
 
 func section(p pair, alpha float64) Section {
-	s := Section{Load: p.load(), Rank: p.a.rank, FileA: p.a.of.File, FileB: p.b.of.File, NA: len(p.a.steps), NB: len(p.b.steps)}
+	s := Section{Load: p.load(), Kind: string(p.a.steps[0].Kind), Rank: p.a.rank, FileA: p.a.of.File, FileB: p.b.of.File, NA: len(p.a.steps), NB: len(p.b.steps)}
 	for _, k := range p.keys() {
 		s.Rows = append(s.Rows, row(k.name, k.component, p.a.times(k), p.b.times(k), alpha))
 	}
@@ -173,16 +175,17 @@ func section(p pair, alpha float64) Section {
 	return s
 }
 
-// sums are the rows that lead from the summed time to the step. A step ends where the next one begins, the last one of a
-// window at its own end.
+// sums are the rows that lead from the summed time to the step. A step ends where the next one begins, the last one of a window
+// at its own end. Busy is the time of a step, over the devices, in which the GPU ran anything, of this step or another one; so
+// neither busy nor idle is ever negative. Overlap is the rest: of a step whose work runs beside another step's it may be.
 var sums = []struct {
 	name string
 	of   func(s breakdown.Step, devices int64) int64
 }{
 	{"summed", func(s breakdown.Step, _ int64) int64 { return s.SummedNs }},
-	{"overlap", func(s breakdown.Step, _ int64) int64 { return s.SummedNs - s.BusyNs }},
-	{"busy", func(s breakdown.Step, _ int64) int64 { return s.BusyNs }},
-	{"idle", func(s breakdown.Step, devices int64) int64 { return s.SpanNs*devices - s.BusyNs }},
+	{"overlap", func(s breakdown.Step, devices int64) int64 { return s.SummedNs - (s.SpanNs*devices - s.IdleNs) }},
+	{"busy", func(s breakdown.Step, devices int64) int64 { return s.SpanNs*devices - s.IdleNs }},
+	{"idle", func(s breakdown.Step, _ int64) int64 { return s.IdleNs }},
 	{"step", func(s breakdown.Step, _ int64) int64 { return s.SpanNs }},
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -316,5 +317,55 @@ func TestWhatElseDiffersIsFound(t *testing.T) {
 	}
 	if strings.Contains(cautions, "B (x/") {
 		t.Errorf("13.15 ms is within 5 %% of 13 ms:\n%s", cautions)
+	}
+}
+
+// TestIdleIsNeverNegative: steps overlap on the GPU, so that the first one is busy for longer than it lasts.
+func TestIdleIsNeverNegative(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rank0.json")
+	text := `{"traceEvents":[`
+	for i, k := range []string{`"ts":100,"dur":90`, `"ts":120,"dur":30`, `"ts":300,"dur":10`} {
+		text += fmt.Sprintf(`{"ph":"X","cat":"user_annotation","name":"step[DECODE bs=2]","pid":9,"tid":9,"ts":%d,"dur":5},
+{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":9,"tid":9,"ts":%d,"dur":1,"args":{"correlation":%d}},
+{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,%s,"args":{"device":0,"stream":%d,"correlation":%d}},`, 10*i, 10*i+1, i+1, k, 7+i, i+1)
+	}
+	if err := os.WriteFile(path, []byte(strings.TrimSuffix(text, ",")+`]}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r, err := compare.Paths(path, path, compare.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Steps last 20, 180 and 10 µs; nothing runs from 190 to 300. Of the 130 µs of kernels 30 run beside others.
+	idle, busy := r.Sections[0].Sums[3], r.Sections[0].Sums[2]
+	if idle.Name != "idle" || idle.A.SumNs != 110_000 || idle.A.MedianNs != 0 || busy.A.SumNs != 100_000 || r.Sections[0].Sums[1].A.SumNs != 30_000 {
+		t.Errorf("%+v %+v", idle, busy)
+	}
+	if _, err := compare.Paths(path, path, compare.Options{MaxEventBytes: 20}); err == nil || !strings.Contains(err.Error(), "larger than 20 bytes") {
+		t.Error(err)
+	}
+}
+
+// TestStepsWithoutMarksAreCompared: the steps of both traces are found by repetition.
+func TestStepsWithoutMarksAreCompared(t *testing.T) {
+	var paths []string
+	for _, dur := range []int{5, 6} {
+		text := `{"traceEvents":[`
+		for i := range 72 {
+			text += fmt.Sprintf(`{"ph":"X","cat":"kernel","name":"kernel_%d","pid":0,"tid":7,"ts":%d,"dur":%d},`, i%12, 10*i, dur)
+		}
+		path := filepath.Join(t.TempDir(), fmt.Sprintf("rank0.%d.json", dur))
+		if err := os.WriteFile(path, []byte(strings.TrimSuffix(text, ",")+`]}`), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, path)
+	}
+	r, err := compare.Paths(paths[0], paths[1], compare.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := r.Sections[0]
+	if s.NA != 6 || s.Kind != "unknown" || s.Sums[0].ChangeNs != 12_000 || !strings.Contains(r.Tables()[0].Note, "n = 6 whole steps") {
+		t.Errorf("%+v\n%s", s, r.Tables()[0].Note)
 	}
 }

@@ -141,7 +141,9 @@ func windows(p pair, where string, add func(kind, where, what, x, y string)) {
 		add(Seen, where, "steps in the window", held(*a.of), held(*b.of))
 	}
 	add(Seen, where, "CUDA graphs", graphs(*a.of), graphs(*b.of))
-	add(Seen, where, "GPU events a step, median", events(a.steps), events(b.steps))
+	add(Seen, where, "GPU events a step, median", a.median(stepEvents), b.median(stepEvents))
+	add(Seen, where, "kernels launched one by one a step, median", a.median(stepLaunches), b.median(stepLaunches))
+	add(Seen, where, "GPU events launched by graphs a step, median", a.median(stepGraphEvents), b.median(stepGraphEvents))
 }
 
 // caution says why the comparison may not be fair.
@@ -191,7 +193,10 @@ func perturbed(w *window, step int64) string {
 
 // note fills Notes.
 func (r *Report) note(a, b *side, pairs []pair, alone []string) {
-	for _, p := range pairs {
+	for i, p := range pairs {
+		if line := hidden(p, r.Sections[i]); line != "" {
+			r.Notes = append(r.Notes, line)
+		}
 		if p.a.round == nil || p.b.round == nil || p.a.round.Unprofiled == nil || p.b.round.Unprofiled == nil {
 			continue
 		}
@@ -357,11 +362,32 @@ func graphs(r breakdown.Rank) string {
 	return "on, launches a step: " + trim(units.Fixed(int64(r.Launches.Graphs), int64(steps), 1))
 }
 
-func events(steps []breakdown.Step) string {
-	n := make([]int, len(steps))
-	for i, s := range steps {
-		n[i] = s.Events
+func stepEvents(s breakdown.Step) int      { return s.Events }
+func stepLaunches(s breakdown.Step) int    { return s.Launches }
+func stepGraphEvents(s breakdown.Step) int { return s.GraphEvents }
+
+// median is the upper median of a count over the counted steps.
+func (w *window) median(count func(breakdown.Step) int) string {
+	n := make([]int, len(w.steps))
+	for i, s := range w.steps {
+		n[i] = count(s)
 	}
 	slices.Sort(n)
 	return strconv.Itoa(n[len(n)/2])
+}
+
+// hidden says what CUDA graphs hide, where one side uses them and the other does not; "" else.
+func hidden(p pair, s Section) string {
+	on, off, names := p.a, p.b, "AB"
+	if p.a.of.Launches.Graphs == 0 {
+		on, off, names = p.b, p.a, "BA"
+	}
+	if on.of.Launches.Graphs == 0 || off.of.Launches.Graphs > 0 {
+		return ""
+	}
+	idle := s.Sums[len(s.Sums)-2]
+	idles := map[string]int64{"A": idle.A.MedianNs, "B": idle.B.MedianNs}
+	return fmt.Sprintf("CUDA graphs hide launches (%s, rank %d): %s launches %s kernels a step one by one, in %s graphs launch %s of the GPU events of a step and %s kernels are launched one by one. The GPU is idle for %s ms of a step of %s and for %s ms of one of %s.",
+		s.Load, s.Rank, names[1:], off.median(stepLaunches), names[:1], on.median(stepGraphEvents), on.median(stepLaunches),
+		units.Ms(idles[names[1:]], 2), names[1:], units.Ms(idles[names[:1]], 2), names[:1])
 }

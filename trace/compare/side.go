@@ -143,7 +143,7 @@ func (s *side) unnamed() []*window {
 }
 
 // load reads windows, several at once, and sums their steps by row. cut is of files that end too early and can be used.
-func load(by string, ws []*window) (cut, err error) {
+func load(o Options, ws []*window) (cut, err error) {
 	if len(ws) == 0 {
 		return nil, nil
 	}
@@ -151,12 +151,12 @@ func load(by string, ws []*window) (cut, err error) {
 	for i, w := range ws {
 		paths[i] = w.path
 	}
-	ranks, err := analyze.Ranks(paths...)
+	ranks, err := analyze.Options{MaxEventBytes: o.MaxEventBytes}.Ranks(paths...)
 	if ranks == nil {
 		return nil, err
 	}
 	for i, r := range ranks {
-		ws[i].measure(r, by)
+		ws[i].measure(r, o.By)
 	}
 	return err, nil
 }
@@ -168,7 +168,7 @@ func (w *window) measure(r *trace.Rank, by string) {
 	slot := make([]int, len(of.StepTable)) // step -> its place among the counted ones; -1 when it is not counted
 	for i, s := range of.StepTable {
 		slot[i] = -1
-		if s.Kind == trace.Decode && !s.Partial && s.Events > 0 {
+		if (s.Kind == trace.Decode || s.Kind == trace.Unmarked) && of.Counted(s) && !s.Partial && s.Events > 0 {
 			slot[i] = len(w.steps)
 			w.steps = append(w.steps, s)
 		}

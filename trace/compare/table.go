@@ -8,6 +8,7 @@ import (
 
 	"github.com/rooflab/rooflab/data"
 	"github.com/rooflab/rooflab/internal/units"
+	"github.com/rooflab/rooflab/trace"
 )
 
 // sumLabels are the words for the sums, as the bottleneck table has them.
@@ -82,13 +83,21 @@ func (r Report) section(i int) data.Table {
 		t.Rows = append(t.Rows, line)
 	}
 	lines := []string{
-		fmt.Sprintf("A: %s, n = %d whole decode steps. B: %s, n = %d.", r.fileOf(r.A, s.FileA), s.NA, r.fileOf(r.B, s.FileB), s.NB),
+		fmt.Sprintf("A: %s, n = %d whole %ssteps. B: %s, n = %d.", r.fileOf(r.A, s.FileA), s.NA, s.kind(), r.fileOf(r.B, s.FileB), s.NB),
 	}
 	for i, f := range foot {
 		lines = append(lines, mark(i)+" "+f)
 	}
 	t.Note = strings.Join(lines, "\n")
 	return t
+}
+
+// kind is the word before "steps": nothing for steps without marks.
+func (s Section) kind() string {
+	if s.Kind == string(trace.Unmarked) {
+		return ""
+	}
+	return s.Kind + " "
 }
 
 // fileOf names the trace of a section: within a run by run and file, else as the side is named.

@@ -8,13 +8,14 @@ type TruncatedError struct {
 	Offset int64 // bytes of JSON read
 	Events int   // complete events read
 	GPU    int   // GPU events among them
+	CPU    int   // operators of the CPU, where these are analysed because there are no GPU events
 	Cause  string
 	Hint   string
 }
 
 func (e *TruncatedError) Error() string {
 	left := "the figures cover only these"
-	if e.GPU == 0 {
+	if e.GPU == 0 && e.CPU == 0 {
 		left = "no GPU event before that"
 	}
 	return fmt.Sprintf("read %s: %s after %d complete events (%d bytes of JSON); %s; %s", e.File, e.Cause, e.Events, e.Offset, left, e.Hint)

@@ -31,6 +31,7 @@ const (
 	catMemset
 	catRuntime
 	catAnnotation
+	catOp
 )
 
 // categories in lower case; kineto wrote Kernel, Memcpy, Memset, Runtime until 2022.
@@ -40,12 +41,8 @@ var categories = map[string]category{
 	"xpu_runtime": catRuntime, "privateuse1_runtime": catRuntime, "user_annotation": catAnnotation,
 }
 
-// Kinds of runtime calls.
-const (
-	callOther uint8 = iota
-	callKernel
-	callGraph
-)
+// operators are the categories that are read only when the host's work is asked for.
+var operators = map[string]bool{"cpu_op": true, "operator": true}
 
 var (
 	launchKernel = regexp.MustCompile(`^(cudaLaunch\w*Kernel\w*|cuLaunch\w*Kernel\w*|hip\w*Launch\w*Kernel\w*)$`)
@@ -58,10 +55,12 @@ type decoder struct {
 	ev     event
 	args   string // raw args of ev
 	habits habits
+	marks  marks
 	field  func(key, value gjson.Result) bool // bound once, so that no event allocates
-	calls  map[string]uint8                   // runtime name -> kind of call
+	calls  map[string]trace.LaunchKind        // runtime name -> what it launches
 	cats   map[string]category                // spelling -> category
 	share  func() float64                     // part of the file that is read, 0 when unknown
+	host   bool                               // operators are kept
 }
 
 // maxName is where longer names are cut: rules of the classifier look at every byte of a name. Real ones have up to 5,200.
@@ -72,7 +71,7 @@ const maxTime = 24 * 3600 * 1_000_000_000
 
 func (d *decoder) init(b *trace.Builder, share func() float64) {
 	d.b, d.field, d.share = b, d.takeField, share
-	d.calls, d.cats = map[string]uint8{}, map[string]category{}
+	d.calls, d.cats = map[string]trace.LaunchKind{}, map[string]category{}
 }
 
 // expect guesses how many events of a kind the file has, from n in the part that is read, so that their memory is made once.
@@ -117,7 +116,7 @@ func (d *decoder) takeArgs() {
 	if v := gjson.Get(d.args, "correlation"); v.Exists() {
 		d.ev.correlation, d.ev.hasCorre = v.Raw, true
 	}
-	if d.ev.cat == catRuntime || d.ev.cat == catAnnotation {
+	if d.ev.cat >= catRuntime {
 		return
 	}
 	if v := gjson.Get(d.args, "device"); v.Exists() {
@@ -139,7 +138,10 @@ func text(v gjson.Result) string {
 func (d *decoder) category(s string) category {
 	c, ok := d.cats[s]
 	if !ok {
-		c = categories[strings.ToLower(s)]
+		lower := strings.ToLower(s)
+		if c = categories[lower]; d.host && operators[lower] {
+			c = catOp
+		}
 		if len(d.cats) < 1000 && len(s) < 100 {
 			d.cats[strings.Clone(s)] = c
 		}
@@ -174,14 +176,8 @@ func (d *decoder) record(ev *event) {
 		ev.name = ev.name[:maxName]
 	}
 	switch ev.cat {
-	case catAnnotation:
-		if okStart {
-			d.b.Annotate(ev.pid, ev.tid, ev.name, start, dur)
-		}
-	case catRuntime:
-		if okStart {
-			d.runtime(ev, start)
-		}
+	case catAnnotation, catRuntime, catOp:
+		d.cpu(ev, start, dur, okStart)
 	default:
 		switch {
 		case !okStart || !okDur:
@@ -199,25 +195,43 @@ func (d *decoder) record(ev *event) {
 	}
 }
 
-func (d *decoder) runtime(ev *event, start int64) {
+// cpu takes what the CPU did: annotations, runtime calls and, when they are asked for, operators.
+func (d *decoder) cpu(ev *event, start, dur int64, timed bool) {
+	if !timed || start > math.MaxInt64/2 || start < -math.MaxInt64/2 || dur > maxTime {
+		d.b.Note(diag.Diagnostic{ID: "call_without_time", Severity: diag.Warning, N: 1,
+			Text: "launches and annotations of the CPU without a readable time were left out; GPU work that they started is in no step"})
+		return
+	}
+	d.b.Call(ev.pid, ev.tid, ev.name, start, max(dur, 0))
+	switch ev.cat {
+	case catAnnotation:
+		d.b.Annotate(ev.pid, ev.tid, ev.name, start, dur)
+	case catRuntime:
+		d.runtime(ev, start, dur)
+	}
+}
+
+func (d *decoder) runtime(ev *event, start, dur int64) {
 	call := d.call(ev.name)
 	switch call {
-	case callKernel:
+	case trace.LaunchKernel:
 		d.b.Rank.KernelLaunches++
-	case callGraph:
+	case trace.LaunchGraph:
 		d.b.Rank.GraphLaunches++
 	}
 	if ev.hasCorre {
 		if n, room := d.b.Launches(); n == room {
 			d.b.ReserveLaunches(d.expect(n))
 		}
-		d.b.Launch(ev.pid, parseID(ev.correlation), start, call == callGraph)
+		d.b.Launch(ev.pid, ev.tid, parseID(ev.correlation), start, dur, call)
 	}
 }
 
 func (d *decoder) gpu(ev *event, start, dur int64) {
 	if !ev.hasDevice {
 		ev.device = ev.pid
+	} else if merged := trace.Merged(ev.pid); merged != "" {
+		ev.device = merged + " " + ev.device
 	}
 	if !ev.hasStream {
 		ev.stream = ev.tid
@@ -230,16 +244,16 @@ func (d *decoder) gpu(ev *event, start, dur int64) {
 }
 
 // call says what a runtime function does; the answer is kept per name.
-func (d *decoder) call(name string) uint8 {
+func (d *decoder) call(name string) trace.LaunchKind {
 	kind, ok := d.calls[name]
 	if ok {
 		return kind
 	}
 	switch {
 	case launchGraph.MatchString(name):
-		kind = callGraph
+		kind = trace.LaunchGraph
 	case launchKernel.MatchString(name):
-		kind = callKernel
+		kind = trace.LaunchKernel
 	}
 	if len(d.calls) < 10000 && len(name) < 1000 {
 		d.calls[strings.Clone(name)] = kind

@@ -31,6 +31,7 @@ import (
 // Options limit what is read. The zero value has the usual limits.
 type Options struct {
 	MaxEventBytes int         // bytes of one event; 0 means 64 MB
+	Host          bool        // keep what the CPU did (trace.Host): 24 bytes for each of its operators and calls
 	Progress      func(n int) // told that n more bytes of the file are read, from another goroutine; may be nil
 }
 
@@ -85,6 +86,9 @@ func (o Options) read(r io.Reader, name string, size int64, chunk int) (*trace.R
 	defer s.src.close()
 	rd := &reader{s: s, name: name}
 	rd.b.Rank.File = filepath.Base(name)
+	if rd.decode.host = o.Host; o.Host {
+		rd.b.KeepHost()
+	}
 	rd.decode.init(&rd.b, func() float64 {
 		if size == 0 {
 			return 0
@@ -118,6 +122,7 @@ type reader struct {
 	decode decoder
 
 	hasEvents, hasRank bool
+	mended             int    // broken events that were found at the end of what could be read
 	devices            string // raw deviceProperties
 }
 
@@ -266,18 +271,43 @@ func (rd *reader) events() error {
 
 // event reads one event and the comma, or the end of the array, after it.
 func (rd *reader) event() (last bool, err error) {
+	learn := rd.b.Rank.Events < learnFrom
 	if n := rd.decode.quick(rd.s.buf[rd.s.pos:]); n > rd.s.limit {
 		return false, tooLarge(rd.s.limit)
 	} else if n > 0 {
+		if learn {
+			rd.decode.marks.learn(rd.s.buf[rd.s.pos : rd.s.pos+n])
+		}
 		rd.s.pos += n
-	} else if raw, err := rd.s.value(); err == nil {
-		rd.decode.event(raw)
-	} else {
+	} else if mended, err := rd.slowly(learn); err != nil || mended {
 		return false, err
 	}
 	rd.b.Rank.Events++
 	c, err := rd.s.expect(",]")
 	return c == ']', err
+}
+
+// slowly reads one event that may be written in any way. It says whether the event was broken and the next one is what follows.
+func (rd *reader) slowly(learn bool) (mended bool, err error) {
+	raw, err := rd.s.value()
+	if err != nil {
+		if n := rd.decode.marks.next(rd.s.buf[rd.s.pos:]); n > 0 && rd.mended < maxMended {
+			rd.mended++
+			rd.mend(n)
+			return true, nil
+		}
+		return false, err
+	}
+	if n := rd.decode.marks.next(raw); n > 0 && !gjson.ValidBytes(raw) {
+		rd.s.pos -= len(raw)
+		rd.mend(n)
+		return true, nil
+	}
+	if learn {
+		rd.decode.marks.learn(raw)
+	}
+	rd.decode.event(raw)
+	return false, nil
 }
 
 // resume goes on at the next object after text between two events that is no JSON; any other error is returned.

@@ -97,11 +97,11 @@ func (d *decoder) quick(buf []byte) int {
 		switch f {
 		case sawPh:
 			if ev.ph = view(value); ev.ph != "X" && end > 0 {
-				return skip(buf, end)
+				return d.skip(buf, end)
 			}
 		case sawCat:
 			if ev.cat = d.category(view(value)); ev.cat == catOther && end > 0 {
-				return skip(buf, end)
+				return d.skip(buf, end)
 			}
 		case sawName:
 			ev.name = view(value)
@@ -117,7 +117,7 @@ func (d *decoder) quick(buf []byte) int {
 			end = d.quickArgs(&ev, buf, at)
 		default:
 			if kind == '{' || kind == '[' {
-				end = skip(buf, at+1)
+				end = d.skip(buf, at+1)
 			}
 		}
 		if end == 0 {
@@ -151,7 +151,7 @@ func (d *decoder) quickArgs(ev *event, buf []byte, i int) int {
 		}
 		value, end, kind := plainValue(buf, at)
 		if kind == '{' || kind == '[' {
-			end = skip(buf, at+1)
+			end = d.skip(buf, at+1)
 		}
 		if end == 0 {
 			return 0
@@ -169,7 +169,7 @@ func (d *decoder) quickArgs(ev *event, buf []byte, i int) int {
 				ev.stream, ev.hasStream = view(value), true
 			}
 			if seen |= f; seen == all {
-				return skip(buf, end)
+				return d.skip(buf, end)
 			}
 		}
 		switch i = blank(buf, end); {
@@ -186,15 +186,16 @@ func (d *decoder) quickArgs(ev *event, buf []byte, i int) int {
 // skip returns the index after the bracket that closes the one before i, 0 when buf ends before it or something odd stands there.
 // Where an object closes at the next brace, as most do, a few searches prove it: no other brace before it, and each line whole
 // strings only. Everything else is left to the cursor.
-func skip(buf []byte, i int) int {
+func (d *decoder) skip(buf []byte, i int) int {
 	if n := bytes.IndexByte(buf[i:], '}'); n >= 0 && closes(buf[i:i+n]) {
 		return i + n + 1
 	}
 	c := cursor{depth: 1}
-	if i = c.brackets(buf, i); c.depth > 0 || c.unclosed > 0 {
+	end := c.brackets(buf, i)
+	if c.depth > 0 || c.unclosed > 0 || d.marks.next(buf[i:end]) > 0 {
 		return 0
 	}
-	return i
+	return end
 }
 
 // blank returns the index of the first byte from i on that is not white space.

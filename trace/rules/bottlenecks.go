@@ -22,6 +22,7 @@ var groups = []data.BottleneckRow{
 	{Label: "Casts and copies", Components: []string{"cast_copy", "memory"}},
 	{Label: "Router GEMM", Components: []string{"moe.router"}},
 	{Label: "Dense MLP, lm_head", Components: []string{"mlp.dense", "lm_head"}},
+	{Label: "Python and other host work", Components: []string{"host"}},
 	{Label: "Not recognised", Components: []string{"unknown"}},
 }
 
@@ -31,6 +32,11 @@ func Bottlenecks(ws []Window) data.Bottlenecks {
 	b := data.Bottlenecks{
 		Heading: "Where the milliseconds of one decode step go",
 		Note:    ofRank(ws) + ". Shares are of the summed GPU time: every kernel and copy, also those that ran beside others." + alsoHolds(ws),
+	}
+	if base(ws) == "CPU time" {
+		b.CPU = true
+		b.Heading = "Where the milliseconds of one decode step go: CPU operators"
+		b.Note = ofRank(ws) + ". These traces have no GPU activity. Shares are of the CPU time of the steps: each operator without those inside it, and what runs between them."
 	}
 	for _, w := range ws {
 		low, high := w.StepRange()

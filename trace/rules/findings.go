@@ -43,12 +43,12 @@ func StillTheGEMMs(ws []Window, ref data.Ref) data.Finding {
 	first, last := ws[0], ws[len(ws)-1]
 	was, is := first.largestOther(), last.largestOther()
 	if len(ws) == 1 {
-		f.Text = fmt.Sprintf("All GEMMs together, experts included: %s of the summed GPU time. The largest other part is %s, %s.",
-			percent(first.Share(gemms...)), subject(was), percent(first.Share(was.Components...)))
+		f.Text = fmt.Sprintf("All GEMMs together, experts included: %s of the summed %s. The largest other part is %s, %s.",
+			percent(first.Share(gemms...)), base(ws), subject(was), percent(first.Share(was.Components...)))
 		return f
 	}
-	f.Text = fmt.Sprintf("All GEMMs together, experts included, go from %s of the summed GPU time at %s to %s at %s. The largest other part is ",
-		percent(first.Share(gemms...)), first.Label(), percent(last.Share(gemms...)), last.Label())
+	f.Text = fmt.Sprintf("All GEMMs together, experts included, go from %s of the summed %s at %s to %s at %s. The largest other part is ",
+		percent(first.Share(gemms...)), base(ws), first.Label(), percent(last.Share(gemms...)), last.Label())
 	if subject(was) == subject(is) {
 		f.Text += fmt.Sprintf("%s, from %s to %s.", subject(is), percent(first.Share(is.Components...)), percent(last.Share(is.Components...)))
 	} else {

@@ -14,7 +14,7 @@ var subjects = map[string]string{
 	"attention.proj": "the attention projections", "moe.routing": "expert routing", "allgather": "all-gather",
 	"reduce_scatter": "reduce-scatter", "all_to_all": "all-to-all", "p2p": "point-to-point transfer",
 	"moe.shared_expert": "the shared expert", "norm": "norms and small kernels", "cast_copy": "casts and copies",
-	"moe.router": "the router", "mlp.dense": "the dense MLP", "unknown": "unrecognised work",
+	"moe.router": "the router", "mlp.dense": "the dense MLP", "host": "Python and other host work", "unknown": "unrecognised work",
 }
 
 func subject(row data.BottleneckRow) string {
@@ -43,7 +43,7 @@ func Headline(b data.Bottlenecks) string {
 	if plural(subject(b.Rows[first])) {
 		takes, leads = "take", "they lead"
 	}
-	s := fmt.Sprintf("At %s %s %s %s of GPU time", streams(b.Loads[last].Streams), subject(b.Rows[first]), takes, percent(share(first, last)))
+	s := fmt.Sprintf("At %s %s %s %s of %s time", streams(b.Loads[last].Streams), subject(b.Rows[first]), takes, percent(share(first, last)), map[bool]string{false: "GPU", true: "CPU"}[b.CPU])
 	if second >= 0 && b.Rows[second].Ns[last] > 0 {
 		s += fmt.Sprintf(", %s %s (%s)", times(b.Rows[first].Ns[last], b.Rows[second].Ns[last]), subject(b.Rows[second]), percent(share(second, last)))
 	}
@@ -57,6 +57,27 @@ func Headline(b data.Bottlenecks) string {
 		s += "; " + leads + " at every load measured"
 	}
 	return s
+}
+
+// Leading are the components of the two largest rows at the highest load; of a table with one row, that one and "unknown".
+func Leading(b data.Bottlenecks) []string {
+	var out []string
+	if last := len(b.Loads) - 1; last >= 0 {
+		first, second := leaders(b, last)
+		for _, row := range []int{first, second} {
+			component := data.Unknown
+			if row >= 0 {
+				component = b.Rows[row].Components[0]
+			}
+			out = append(out, component)
+		}
+	}
+	return out
+}
+
+// CannotSay names what a macro profile leaves open, and which phase answers it.
+func CannotSay() data.Fact {
+	return data.Fact{Head: "What a profile cannot say", Text: "How far a kernel is from its floor (phase 2), what happens inside CUDA graphs (phase 3), and which change would pay (phase 4)."}
 }
 
 // leaders returns the rows with the most and the second most time at a load.
@@ -99,6 +120,7 @@ var mechanisms = map[string]string{
 	"moe.experts":    "The expert GEMMs read the weights of every expert that some token chose. Once all experts are hit, more streams add little.",
 	"attention.core": "Attention reads the cached keys and values of every stream, so its time grows with the streams and their context.",
 	"attention.proj": "The attention projections read their weights once a step, however many streams there are.",
+	"host":           "Python and other host work is what a step does between its operators: preparing inputs, walking the model, calling the next operator.",
 	"cast_copy":      "Casts and copies move tensors without computing anything; they grow with the tokens.",
 }
 
@@ -109,8 +131,14 @@ func Lede(b data.Bottlenecks, growth string) string {
 		return ""
 	}
 	var parts []string
+	if b.CPU {
+		parts = append(parts, "The traces have no GPU activity, as of a server that computes on CPUs: these are steps, CPU operators and collectives, not GPU kernels.")
+	}
 	first, _ := leaders(b, last)
 	if m, ok := mechanisms[b.Rows[first].Components[0]]; ok {
+		if b.CPU {
+			m = strings.ReplaceAll(m, "the GPUs", "the ranks")
+		}
 		parts = append(parts, m)
 	}
 	if growth != "" {
@@ -140,6 +168,10 @@ func HowSure(ws []Window, components ...string) data.Fact {
 	text := fmt.Sprintf("%s steps at C = %s. No leading share moved by more than %s points between steps.",
 		list(steps), list(loads), units.Float(spread, 1))
 	for _, w := range ws {
+		if len(w.OtherRanks) > 2 {
+			text += w.otherRanks()
+			continue
+		}
 		for _, o := range w.OtherRanks {
 			text += fmt.Sprintf(" At %s %s of rank %d differs by %s.", w.Label(), subjectOf(o.Name), o.Rank, percent(difference(o.Ns, w.Sum(o.Name))))
 		}
@@ -149,6 +181,25 @@ func HowSure(ws []Window, components ...string) data.Fact {
 		text += fmt.Sprintf(" Profiling made a step %s longer.", percent(list(cost)))
 	}
 	return data.Fact{Head: "How sure", Text: text}
+}
+
+// otherRanks says between which shares the all-reduce of many further ranks differs.
+func (w Window) otherRanks() string {
+	off := func(o OtherRank) int64 {
+		d := o.Ns - w.Sum(o.Name)
+		return max(d, -d)
+	}
+	low, high := w.OtherRanks[0], w.OtherRanks[0]
+	for _, o := range w.OtherRanks {
+		if off(o) < off(low) {
+			low = o
+		}
+		if off(o) > off(high) {
+			high = o
+		}
+	}
+	return fmt.Sprintf(" At %s %s of %d further ranks differs by %s to %s.", w.Label(), subjectOf(low.Name), len(w.OtherRanks),
+		difference(low.Ns, w.Sum(low.Name)), percent(difference(high.Ns, w.Sum(high.Name))))
 }
 
 // alsoHolds tells of windows that hold more than whole decode steps, or is "".

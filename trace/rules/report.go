@@ -22,7 +22,12 @@ func NewWindow(streams int, report *breakdown.Report, ref data.Ref) (Window, err
 	}
 	w := Window{Streams: streams, Rank: r.Rank, Ranks: len(report.Ranks), WorldSize: r.WorldSize, Steps: r.StepCount(),
 		SpanNs: r.SpanNs, BusyNs: r.BusyNs, SummedNs: r.SummedNs, OverlapNs: r.OverlapNs, IdleNs: r.IdleNs,
-		Components: components(r.Components), KernelLaunches: r.Launches.Kernels, GraphLaunches: r.Launches.Graphs, OtherSteps: r.OtherSteps(), Ref: ref}
+		CPU: r.CPU, Operators: r.Operators, Components: components(r.Components), KernelLaunches: r.Launches.Kernels, GraphLaunches: r.Launches.Graphs, OtherSteps: r.OtherSteps(), Ref: ref}
+	if whole := r.Whole; r.CPU && whole != nil { // the idle step at the end of every round, and others, are no part of a step
+		w.SpanNs, w.BusyNs, w.SummedNs, w.OverlapNs, w.IdleNs = whole.SpanNs, whole.BusyNs, whole.SummedNs, whole.OverlapNs, whole.IdleNs
+		w.Operators, w.Components, w.OtherSteps = whole.Operators, components(whole.Components), nil
+		r.Kernels = whole.Kernels
+	}
 	decode := slices.ContainsFunc(r.StepTable, func(s breakdown.Step) bool { return s.Kind == trace.Decode && !s.Partial })
 	for _, s := range r.StepTable {
 		if s.Kind == trace.Idle || s.Partial || s.Kind != trace.Decode && decode { // says nothing about the steps that are counted

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -57,7 +58,7 @@ func ranks(w Window) string {
 // CastShare is the share of casts, copies and fills, as one row of text a load: the question the GLM-5 campaign left behind.
 func CastShare(ws []Window) data.Table {
 	t := data.Table{ID: "casts", Title: "Dtype casts, copies and fills",
-		Columns: []data.Column{{Head: "Load"}, {Head: "calls", Unit: "a step", Numeric: true}, {Head: "time", Unit: "ms a step", Numeric: true}, {Head: "share", Unit: "% of GPU time", Numeric: true}}}
+		Columns: []data.Column{{Head: "Load"}, {Head: "calls", Unit: "a step", Numeric: true}, {Head: "time", Unit: "ms a step", Numeric: true}, {Head: "share", Unit: "% of " + base(ws), Numeric: true}}}
 	for _, w := range ws {
 		n := 0
 		for _, c := range w.Components {
@@ -76,18 +77,40 @@ func Perturbations(ws []Window) data.Table {
 	t := data.Table{ID: "perturbation", Title: "What profiling itself cost",
 		Columns: []data.Column{{Head: "Load"}, {Head: "without", Unit: "ms a step", Numeric: true}, {Head: "with profiler", Unit: "ms a step", Numeric: true}, {Head: "longer", Unit: "%", Numeric: true}},
 		Note:    "Without: steady median inter-token latency of an unprofiled pass. With: span of the window divided by its steps."}
+	again := slices.ContainsFunc(ws, func(w Window) bool { return w.AfterNs > 0 })
+	if again {
+		t.Columns = append(t.Columns, data.Column{Head: "without, again", Unit: "ms a step", Numeric: true}, data.Column{Head: "lasting", Unit: "%", Numeric: true})
+		t.Note += " Again: the first pass repeated after the profile; lasting is what stayed."
+	}
 	for _, w := range ws {
 		row := data.Row{Cells: []string{w.Label(), "not measured", units.MsPer(w.SpanNs, int64(max(w.Steps, 1)), 2), "open"}}
 		if tenths, ok := w.Perturbation(); ok {
 			row.Cells[1], row.Cells[3] = units.Ms(w.UnprofiledNs, 2), units.Fixed(tenths, 10, 1)
+		}
+		if again {
+			row.Cells = append(row.Cells, w.afterwards()...)
 		}
 		t.Rows = append(t.Rows, row)
 	}
 	return t
 }
 
+// afterwards are the cells of the pass after the profile: the step, and how much longer it is than before.
+func (w Window) afterwards() []string {
+	if w.AfterNs == 0 {
+		return []string{"not measured", "open"}
+	}
+	if w.UnprofiledNs == 0 {
+		return []string{units.Ms(w.AfterNs, 2), "open"}
+	}
+	return []string{units.Ms(w.AfterNs, 2), units.Percent(w.AfterNs-w.UnprofiledNs, w.UnprofiledNs, 1)}
+}
+
 // Launches shows how a step's GPU work was started, and how many calls of the known kinds it has.
 func Launches(ws []Window) data.Table {
+	if base(ws) == "CPU time" {
+		return operatorCalls(ws)
+	}
 	t := data.Table{ID: "launches", Title: "Launches a step",
 		Columns: []data.Column{{Head: "Load"}, {Head: "GPU events", Numeric: true}, {Head: "kernel launches", Numeric: true}, {Head: "graph launches", Numeric: true},
 			{Head: "all-reduce", Numeric: true}, {Head: "all-gather", Numeric: true}, {Head: "expert GEMMs", Numeric: true}, {Head: "attention kernels", Numeric: true}},
@@ -102,6 +125,32 @@ func Launches(ws []Window) data.Table {
 		}
 		t.Rows = append(t.Rows, data.Row{Cells: []string{w.Label(), per(all), per(w.KernelLaunches), per(w.GraphLaunches),
 			per(count["allreduce"]), per(count["allgather"]), per(count["moe.experts"]), per(count["attention.core"])}})
+	}
+	return t
+}
+
+// operatorCalls is Launches where the CPU computes: nothing is launched.
+func operatorCalls(ws []Window) data.Table {
+	t := data.Table{ID: "launches", Title: "Operator calls a step",
+		Columns: []data.Column{{Head: "Load"}, {Head: "CPU operators", Numeric: true}},
+		Note:    "No GPU activity, so nothing is launched. An operator that another one calls counts with that one, but for the first column."}
+	shown := []string{"allreduce", "allgather", "attention.core", "moe.experts", "moe.router", "lm_head"}
+	for _, c := range shown {
+		t.Columns = append(t.Columns, data.Column{Head: data.ComponentLabel(c), Numeric: true})
+	}
+	for _, w := range ws {
+		per := func(n int) string { return units.Fixed(int64(n), int64(max(w.Steps, 1)), 0) }
+		row := data.Row{Cells: []string{w.Label(), per(w.Operators)}}
+		for _, name := range shown {
+			n := 0
+			for _, c := range w.Components {
+				if c.Name == name {
+					n += c.N
+				}
+			}
+			row.Cells = append(row.Cells, per(n))
+		}
+		t.Rows = append(t.Rows, row)
 	}
 	return t
 }

@@ -162,6 +162,10 @@ type Saving struct {
 func Tiers(ws []Window, savings []Saving) data.Tiers {
 	t := data.Tiers{Heading: "What to do, and what it can bring at most", Loads: labels(ws),
 		Note: "From measured nanoseconds a step, not from shares rounded for print. What was not measured is not claimed."}
+	if base(ws) == "CPU time" {
+		t.Note = "The changes that are known here are for servers with GPUs; none is judged by CPU operators."
+		return t
+	}
 	for _, s := range savings {
 		tier := data.Tier{Kind: s.Kind, Change: s.Change, Detail: s.Detail, Ref: s.Ref}
 		for i, w := range ws {
@@ -262,6 +266,9 @@ func best(t data.Tiers) int {
 // DoNext names the cheapest tier that pays at the highest load.
 func DoNext(t data.Tiers) data.Fact {
 	f := data.Fact{Head: "Do next", Text: "Measure an alternative: nothing that was measured pays at the highest load."}
+	if len(t.Items) == 0 {
+		f.Text = "Measure where the model is to be served: no change was judged here."
+	}
 	if i := best(t); i >= 0 {
 		effort, _, _ := strings.Cut(t.Items[i].Detail, ".")
 		f.Text = t.Items[i].Change + ". " + effort + ", then measure the highest loads again."

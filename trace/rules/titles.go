@@ -101,7 +101,7 @@ func RoofTitle(what string, pts []RoofPoint, ridge float64) string {
 func LayersTitle(r breakdown.Rank) string {
 	total := map[int]int64{}
 	var layers []int
-	for _, c := range r.Layers {
+	for _, c := range r.StepLayers() {
 		if c.Layer < 0 {
 			continue
 		}

@@ -20,6 +20,8 @@ type Window struct {
 	Rank           int         `json:"rank"`
 	Ranks          int         `json:"ranks,omitempty"` // ranks whose trace was kept
 	WorldSize      int         `json:"world_size,omitempty"`
+	CPU            bool        `json:"cpu,omitempty"`       // no GPU activity: times are of CPU operators and host work, of the counted steps alone
+	Operators      int         `json:"operators,omitempty"` // calls of CPU operators, when CPU is set
 	Steps          int         `json:"steps"`
 	SpanNs         int64       `json:"span_ns"`
 	BusyNs         int64       `json:"busy_ns"`
@@ -32,6 +34,7 @@ type Window struct {
 	KernelLaunches int         `json:"kernel_launches"`
 	GraphLaunches  int         `json:"graph_launches"`
 	UnprofiledNs   int64       `json:"unprofiled_ns,omitempty"` // steady median ITL; 0 = not measured
+	AfterNs        int64       `json:"after_ns,omitempty"`      // steady median ITL of the pass after the profile; 0 = not measured
 	OutputTokS     float64     `json:"output_tok_s,omitempty"`  // 0 = not measured
 	WaitNs         []int64     `json:"wait_ns,omitempty"`       // of matched all-reduces, per rank; nil = one rank was kept
 	TransferNs     int64       `json:"transfer_ns,omitempty"`   // of matched all-reduces, the same on every rank
@@ -71,6 +74,14 @@ type Kernel struct {
 	Component string `json:"component"`
 	N         int    `json:"n"`
 	Ns        int64  `json:"ns"`
+}
+
+// base says what shares are of.
+func base(ws []Window) string {
+	if len(ws) > 0 && ws[0].CPU {
+		return "CPU time"
+	}
+	return "GPU time"
 }
 
 // Label names the load: "C = 64", unless the window has a name of its own.
