@@ -14,8 +14,11 @@ import (
 	"github.com/rooflab/rooflab/kernel/wire"
 )
 
-// answerLimit is how long a kernel may take from its start to its first answer. A slow disk needs some seconds.
-const answerLimit = 20 * time.Second
+// answerLimit is how long a kernel may take from its start to the end of its first cell. A slow disk needs some seconds.
+const answerLimit = 40 * time.Second
+
+// endLimit is how long it may take to end when it is asked to.
+const endLimit = 4 * time.Second
 
 // answer is what a kernel says about itself.
 type answer struct {
@@ -27,7 +30,7 @@ type answer struct {
 	} `json:"language_info"`
 }
 
-// ask starts a kernel as Jupyter would, asks it who it is and ends it.
+// ask starts a kernel as Jupyter would, asks it who it is, has it run a cell and ends it.
 func ask(ctx context.Context, argv []string) (answer, error) {
 	var a answer
 	if len(argv) == 0 {
@@ -56,6 +59,7 @@ func ask(ctx context.Context, argv []string) (answer, error) {
 	var said bytes.Buffer
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Stderr = &said
+	cmd.WaitDelay = time.Second // what the kernel has started may hold its stderr open
 	if err := cmd.Start(); err != nil {
 		return a, fmt.Errorf("start the kernel: %w", err)
 	}
@@ -67,6 +71,12 @@ func ask(ctx context.Context, argv []string) (answer, error) {
 	}()
 	a, err = info(ctx, c)
 	stopped := ctx.Err() != nil
+	if err == nil {
+		select { // it was asked to end
+		case <-ended:
+		case <-time.After(endLimit):
+		}
+	}
 	cancel() // kills the process if it is still there
 	<-ended
 	if err != nil && stopped {
@@ -78,7 +88,7 @@ func ask(ctx context.Context, argv []string) (answer, error) {
 	return a, err
 }
 
-// info asks a running kernel for its kernel_info and then asks it to end.
+// info asks a running kernel for its kernel_info and to run a cell, and then to end.
 func info(ctx context.Context, c wire.Connection) (answer, error) {
 	var a answer
 	client, err := wire.Connect(ctx, c)
@@ -86,16 +96,39 @@ func info(ctx context.Context, c wire.Connection) (answer, error) {
 		return a, fmt.Errorf("connect to the kernel: %w", err)
 	}
 	defer client.Close()
-	request, err := client.Session.New("kernel_info_request", struct{}{})
+	if err := exchange(ctx, client, "kernel_info", struct{}{}, &a); err != nil {
+		return a, err
+	}
+	var ran struct {
+		Status string `json:"status"`
+		Name   string `json:"ename"`
+		Value  string `json:"evalue"`
+	}
+	if err := exchange(ctx, client, "execute", map[string]any{"code": "1 + 1", "silent": true}, &ran); err != nil {
+		return a, err
+	}
+	if ran.Status != "ok" {
+		return a, fmt.Errorf("it answers, but a cell that holds 1 + 1 fails: %s: %s", ran.Name, ran.Value)
+	}
+	shutdown, err := client.Session.New("shutdown_request", map[string]bool{"restart": false})
 	if err != nil {
 		return a, err
 	}
+	return a, client.Session.Send(client.Control, shutdown)
+}
+
+// exchange sends a request on the shell channel and reads its reply.
+func exchange(ctx context.Context, client *wire.Client, name string, content, into any) error {
+	request, err := client.Session.New(name+"_request", content)
+	if err != nil {
+		return err
+	}
 	if err := client.Session.Send(client.Shell, request); err != nil {
-		return a, err
+		return err
 	}
 	reply, err := client.Session.Recv(ctx, client.Shell)
 	if err != nil {
-		return a, fmt.Errorf("wait for kernel_info_reply: %w", err)
+		return fmt.Errorf("wait for %s_reply: %w", name, err)
 	}
-	return a, reply.Decode(&a)
+	return reply.Decode(into)
 }

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
-		server.Serve(func() serve.Engine { return fake{} })
+		server.Serve(fakeInfo, func(context.Context) (serve.Engine, error) { return fake{}, nil })
 		return
 	case "ends":
 		fmt.Fprintln(os.Stderr, "cannot go on")
@@ -34,12 +34,16 @@ func TestMain(m *testing.M) {
 
 type fake struct{}
 
-func (fake) Info() serve.Info                      { return serve.Info{Name: "fake", LanguageVersion: "1.0"} }
-func (fake) Run(int, string) (serve.Bundle, error) { return serve.Bundle{}, nil }
-func (fake) Complete(string, int) ([]string, int)  { return nil, 0 }
-func (fake) Inspect(string, int) string            { return "" }
-func (fake) State(string) (string, string)         { return "unknown", "" }
-func (fake) Interrupt()                            {}
+func (fake) Info() serve.Info                                   { return fakeInfo }
+func (fake) Run(serve.Cell, serve.Output) (serve.Result, error) { return serve.Result{}, nil }
+func (fake) Complete(string, int) (c serve.Completion)          { return c }
+func (fake) Inspect(string, int, int) (b serve.Bundle)          { return b }
+func (fake) State(string) (string, string)                      { return "unknown", "" }
+func (fake) Interrupt()                                         {}
+func (fake) Comm(serve.CommMessage)                             {}
+func (fake) Close()                                             {}
+
+var fakeInfo = serve.Info{Name: "fake", LanguageVersion: "1.0"}
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
@@ -86,10 +90,11 @@ func TestInstallSaysWhatIsMissing(t *testing.T) {
 		path    string
 		want    string
 	}{
-		{"engine", Options{Engine: "yaegi"}, os.Getenv("PATH"), "there is only gophernotes"},
+		{"engine", Options{Engine: "yaegi"}, os.Getenv("PATH"), "there are compiled and gophernotes"},
 		{"name", Options{Name: "a b"}, os.Getenv("PATH"), "letters, digits"},
-		{"source", Options{Source: t.TempDir()}, os.Getenv("PATH"), "find the sources"},
-		{"go", Options{Source: root, Prefix: t.TempDir()}, t.TempDir(), "install Go"},
+		{"program", Options{Engine: Compiled, Source: root, Program: os.Args[0]}, os.Getenv("PATH"), "is not the rooflab binary"},
+		{"source", Options{Engine: Gophernotes, Source: t.TempDir()}, os.Getenv("PATH"), "find the sources"},
+		{"go", Options{Engine: Gophernotes, Source: root, Prefix: t.TempDir()}, t.TempDir(), "install Go"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv("PATH", c.path)
@@ -210,7 +215,7 @@ func TestDoctorFindsWhyAKernelDoesNotWork(t *testing.T) {
 		{"nothing installed", "", "", []string{"kernelspec", "answer"}, "no kernel called rooflab-go"},
 		{"moved", `{"argv": ["/nowhere/engine", "{connection_file}"], "language": "go"}`, "", []string{"kernelspec", "answer"}, "/nowhere/engine cannot be started"},
 		{"ends", fmt.Sprintf(`{"argv": [%q, "{connection_file}"], "language": "go"}`, os.Args[0]), "ends", []string{"answer"}, "ended at once: cannot go on"},
-		{"works", fmt.Sprintf(`{"argv": [%q, "{connection_file}"], "language": "go"}`, os.Args[0]), "answers", nil, "fake answers: protocol 5.3, go 1.0"},
+		{"works", fmt.Sprintf(`{"argv": [%q, "{connection_file}"], "language": "go"}`, os.Args[0]), "answers", nil, "fake answers and runs a cell: protocol 5.3, go 1.0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			prefix := t.TempDir()

@@ -18,7 +18,16 @@ type Spec struct {
 	DisplayName string   `json:"display_name"`
 	Language    string   `json:"language"`
 	Argv        []string `json:"argv"`
-	Stamp       string   `json:"stamp,omitempty"` // sources it was built from; empty when rooflab did not install it
+	Engine      string   `json:"engine,omitempty"` // empty when rooflab did not install it
+	Stamp       string   `json:"stamp,omitempty"`  // digest of what it was made of; empty when rooflab did not install it
+}
+
+// tool is the go command that the compiled engine uses; empty for other kernels.
+func (s Spec) tool() string {
+	if i := slices.Index(s.Argv, "--go"); i >= 0 && i+1 < len(s.Argv) && s.Engine == Compiled {
+		return s.Argv[i+1]
+	}
+	return ""
 }
 
 // specFile is kernel.json.
@@ -43,7 +52,7 @@ type specOrigin struct {
 // hidden by one of the same name further up is listed too.
 func List() []Spec {
 	specs := []Spec{}
-	for _, dir := range SearchPath() {
+	for _, dir := range searchPath() {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
 			continue // most of the places do not exist
@@ -68,15 +77,15 @@ func readSpec(dir string) (Spec, error) {
 	}
 	spec := Spec{Name: filepath.Base(dir), Dir: dir, DisplayName: f.DisplayName, Language: f.Language, Argv: f.Argv}
 	if f.Metadata.Rooflab != nil {
-		spec.Stamp = f.Metadata.Rooflab.Stamp
+		spec.Engine, spec.Stamp = f.Metadata.Rooflab.Engine, f.Metadata.Rooflab.Stamp
 	}
 	return spec, nil
 }
 
-// SearchPath lists the folders where Jupyter looks for kernelspecs, first come first: $JUPYTER_PATH, the user's
+// searchPath lists the folders where Jupyter looks for kernelspecs, first come first: $JUPYTER_PATH, the user's
 // data, the active Python environments and the system. Without Python on hand an environment is recognised by
 // $VIRTUAL_ENV, $CONDA_PREFIX or the place of the jupyter command.
-func SearchPath() []string {
+func searchPath() []string {
 	var roots []string
 	roots = append(roots, filepath.SplitList(os.Getenv("JUPYTER_PATH"))...)
 	if user, err := userData(); err == nil {
@@ -90,11 +99,7 @@ func SearchPath() []string {
 	if jupyter, err := exec.LookPath("jupyter"); err == nil {
 		roots = append(roots, dataOf(filepath.Dir(filepath.Dir(jupyter))))
 	}
-	if runtime.GOOS == "windows" {
-		roots = append(roots, filepath.Join(os.Getenv("PROGRAMDATA"), "jupyter"))
-	} else {
-		roots = append(roots, dataOf("/usr/local"), dataOf("/usr"))
-	}
+	roots = append(roots, dataOf("/usr/local"), dataOf("/usr"))
 	var dirs []string
 	for _, root := range roots {
 		if dir := filepath.Join(root, "kernels"); !slices.Contains(dirs, dir) {
@@ -110,9 +115,6 @@ func dataOf(prefix string) string { return filepath.Join(prefix, "share", "jupyt
 func userData() (string, error) {
 	if dir := os.Getenv("JUPYTER_DATA_DIR"); dir != "" {
 		return dir, nil
-	}
-	if runtime.GOOS == "windows" && os.Getenv("APPDATA") != "" {
-		return filepath.Join(os.Getenv("APPDATA"), "jupyter"), nil
 	}
 	if dir := os.Getenv("XDG_DATA_HOME"); dir != "" && runtime.GOOS != "darwin" {
 		return filepath.Join(dir, "jupyter"), nil

@@ -20,17 +20,15 @@ var inputs = []string{"./internal/bindgen", "./" + frontFolder}
 // sourceStamp is a digest of everything the engine is built from: Go version and settings, module versions, and the
 // files of the packages that are bound, that draw charts and that write the bindings.
 func sourceStamp(ctx context.Context, source string) (string, error) {
-	list, err := os.ReadFile(filepath.Join(source, "internal", "bindgen", "packages.txt"))
+	list, err := os.ReadFile(packageList(source))
 	if err != nil {
 		return "", fmt.Errorf("read the list of packages that cells may import: %w", err)
 	}
-	patterns := slices.Clone(inputs)
-	for line := range strings.Lines(string(list)) {
-		if line = strings.TrimSpace(line); strings.HasPrefix(line, "./") {
-			patterns = append(patterns, line)
-		}
+	ours, err := cellPackages(source)
+	if err != nil {
+		return "", err
 	}
-	files, err := packageFiles(ctx, source, patterns)
+	files, err := packageFiles(ctx, source, slices.Concat(inputs, ours))
 	if err != nil {
 		return "", err
 	}
@@ -49,6 +47,24 @@ func sourceStamp(ctx context.Context, source string) (string, error) {
 		sum.Write(text)
 	}
 	return fmt.Sprintf("%x", sum.Sum(nil)), nil
+}
+
+func packageList(source string) string {
+	return filepath.Join(source, "internal", "bindgen", "packages.txt")
+}
+
+// cellPackages are the patterns of the checkout's packages that cells may import.
+func cellPackages(source string) (patterns []string, err error) {
+	list, err := os.ReadFile(packageList(source))
+	if err != nil {
+		return nil, fmt.Errorf("read the list of packages that cells may import: %w", err)
+	}
+	for line := range strings.Lines(string(list)) {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, "./") {
+			patterns = append(patterns, line)
+		}
+	}
+	return patterns, nil
 }
 
 // packageFiles lists the files of the module's packages behind the patterns, with those they import, relative to

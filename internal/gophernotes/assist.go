@@ -7,20 +7,38 @@ import (
 	"strings"
 
 	interp "github.com/cosmos72/gomacro/fast"
+
+	"github.com/rooflab/rooflab/kernel/serve"
 )
 
-func (e *engine) Complete(code string, cursor int) ([]string, int) {
+// Complete knows nothing while a cell runs, nor do Inspect and State: the interpreter cannot be asked then.
+func (e *engine) Complete(code string, cursor int) (c serve.Completion) {
+	if !e.busy.TryLock() {
+		return c
+	}
+	defer e.busy.Unlock()
 	line := strings.LastIndexByte(code[:cursor], '\n') + 1
 	head, matches, _ := e.kernel.ir.CompleteWords(code[line:cursor], cursor-line)
-	if len(matches) == 0 {
-		return nil, cursor
+	for _, text := range matches {
+		c.Matches = append(c.Matches, serve.Match{Text: text})
 	}
-	return matches, line + len(head) - len(interp.TailIdentifier(head))
+	c.Start, c.End = line+len(head)-len(interp.TailIdentifier(head)), cursor
+	return c
 }
 
-// Inspect gives the type of the name at the cursor, such as fmt.Println or run.Steps.
-func (e *engine) Inspect(code string, cursor int) (text string) {
-	name := nameAt(code, cursor)
+func (e *engine) Inspect(code string, cursor, _ int) (b serve.Bundle) {
+	if !e.busy.TryLock() {
+		return b
+	}
+	defer e.busy.Unlock()
+	if text := e.describe(nameAt(code, cursor)); text != "" {
+		b.Data = map[string]any{"text/plain": text}
+	}
+	return b
+}
+
+// describe gives the type of a name such as fmt.Println or run.Steps.
+func (e *engine) describe(name string) (text string) {
 	if name == "" {
 		return ""
 	}
@@ -70,6 +88,10 @@ func isWord(c byte) bool {
 
 // State asks gophernotes, which looks at brackets only, and then the parser.
 func (e *engine) State(code string) (state, indent string) {
+	if !e.busy.TryLock() {
+		return "unknown", ""
+	}
+	defer e.busy.Unlock()
 	state, indent = checkComplete(code, e.kernel.ir)
 	if trimmed := strings.TrimSpace(code); state != "complete" || strings.HasPrefix(trimmed, "%") || strings.HasPrefix(trimmed, "$") {
 		return state, indent

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	interp "github.com/cosmos72/gomacro/fast"
 	"github.com/cosmos72/gomacro/gls"
@@ -26,31 +27,60 @@ import (
 // engine is gophernotes' interpreter as package serve wants it.
 type engine struct {
 	kernel Kernel
+	stdio  *serve.Stdio
+	out    serve.Output // of the cell that ran last
+
+	busy sync.Mutex // held while the interpreter works: it can do one thing at a time
 
 	mu      sync.Mutex
 	running bool
+	cells   int  // run so far
 	stale   bool // an interrupt may have come too late for its cell
 }
 
-func newEngine(server *serve.Server) *engine {
+func newEngine(stdio *serve.Stdio) *engine {
 	ir := interp.New()
 	ir.Comp.Stdout, ir.Comp.Stderr = io.Discard, io.Discard // gomacro's own warnings
-	e := &engine{kernel: Kernel{ir: ir, display: importPackage(ir, "display", "display")}}
+	e := &engine{kernel: Kernel{ir: ir, display: importPackage(ir, "display", "display")}, stdio: stdio}
 	e.kernel.initRenderers()
 	ir.DeclVar("Display", nil, func(d Data) error {
-		return server.Display(serve.Bundle{Data: d.Data, Metadata: d.Metadata})
+		stdio.Flush()
+		e.out.Display(serve.Bundle{Data: d.Data, Metadata: d.Metadata})
+		return nil
 	})
 	return e
 }
 
-func (e *engine) Info() serve.Info {
-	return serve.Info{
-		Name: "gophernotes", Version: Version, LanguageVersion: strings.TrimPrefix(runtime.Version(), "go"),
-		Banner: "Go (gophernotes, an interpreter) with rooflab's packages",
-	}
+// info is what the engine is, known before it works.
+var info = serve.Info{
+	Name: "gophernotes", Version: Version, LanguageVersion: strings.TrimPrefix(runtime.Version(), "go"),
+	Banner: "Go (gophernotes, an interpreter) with rooflab's packages",
 }
 
-func (e *engine) Run(count int, code string) (serve.Bundle, error) {
+func (e *engine) Info() serve.Info       { return info }
+func (e *engine) Comm(serve.CommMessage) {} // cells have no comms
+func (e *engine) Close()                 {}
+
+// Run evaluates a cell. What goroutines of it print later goes to the cell that runs then: the interpreter has one
+// standard output. Silent cells and expressions do not take that place.
+func (e *engine) Run(cell serve.Cell, out serve.Output) (serve.Result, error) {
+	e.busy.Lock()
+	defer e.busy.Unlock()
+	last := e.out
+	e.out = out
+	e.stdio.To(out)
+	defer e.stdio.Flush()
+	if cell.Silent && last != nil {
+		defer func() {
+			e.stdio.To(last)
+			e.out = last
+		}()
+	}
+	value, err := e.evaluate(cell.Count, cell.Code)
+	return serve.Result{Value: value}, err
+}
+
+func (e *engine) evaluate(count int, code string) (serve.Bundle, error) {
 	e.begin()
 	defer e.end()
 	nodes := e.parse(code)
@@ -82,6 +112,7 @@ func (e *engine) begin() {
 	}
 	e.mu.Lock()
 	e.running, e.stale = true, false
+	e.cells++
 	e.mu.Unlock()
 	interrupts.begin(gls.GoID())
 }
@@ -106,7 +137,21 @@ func (e *engine) Interrupt() {
 		e.stale = true
 		e.kernel.ir.Interrupt(os.Interrupt)
 		interrupts.raise()
+		e.remind(e.cells, e.out)
 	}
+}
+
+// remind says so when the end of an interrupted cell takes long: a compiled function that waits cannot be ended.
+func (e *engine) remind(cell int, out serve.Output) {
+	time.AfterFunc(3*time.Second, func() {
+		e.mu.Lock()
+		still := e.running && e.cells == cell
+		e.mu.Unlock()
+		if still {
+			out.Stream("stderr", "interrupt: the cell waits in a call that cannot be ended; "+
+				"it stops when the call returns. Restart the kernel to stop it now.\n")
+		}
+	})
 }
 
 // parse returns the cell's syntax tree, or nil when the cell does not parse: evaluating it then says why.

@@ -10,6 +10,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 
@@ -32,10 +33,21 @@ func main() {
 	repairProxies()
 	renderTexts()
 	drawCharts()
-	server, err := serve.Listen(os.Args[1])
-	if err != nil {
+	if err := run(os.Args[1]); err != nil {
 		fmt.Fprintln(os.Stderr, "rooflab-gophernotes:", err)
 		os.Exit(1)
 	}
-	server.Serve(func() serve.Engine { return newEngine(server) })
+}
+
+func run(connectionFile string) error {
+	server, err := serve.Listen(connectionFile)
+	if err != nil {
+		return err
+	}
+	stdio, err := serve.CaptureStdio()
+	if err != nil {
+		return err
+	}
+	server.Serve(info, func(context.Context) (serve.Engine, error) { return newEngine(stdio), nil })
+	return nil
 }

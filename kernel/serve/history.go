@@ -1,32 +1,48 @@
 package serve
 
 import (
-	"path"
+	"regexp"
 	"slices"
-
-	"github.com/rooflab/rooflab/kernel/wire"
+	"strings"
 )
 
 // historyLimit is how many cells of the session are kept for front ends that ask for them.
 const historyLimit = 1000
 
+// thisSession is the number of the running session, the only one there is. Front ends may also call it 0.
+const thisSession = 1
+
 // past is one cell that ran.
 type past struct {
-	count int
-	code  string
+	count  int
+	code   string
+	output any // the text of its result, or nil
 }
 
 // remember keeps a cell for the arrow keys of consoles.
-func (s *Server) remember(code string) {
-	if s.history = append(s.history, past{s.count, code}); len(s.history) > historyLimit {
+func (s *Server) remember(count int, code string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.history = append(s.history, past{count: count, code: code})
+	if len(s.history) > historyLimit {
 		s.history = slices.Delete(s.history, 0, len(s.history)-historyLimit)
 	}
 }
 
-// historyRequest is the content of history_request. There is one session: the running one.
+// rememberOutput adds the result of a cell.
+func (s *Server) rememberOutput(count int, b Bundle) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.history); n > 0 && s.history[n-1].count == count {
+		s.history[n-1].output = b.Data["text/plain"]
+	}
+}
+
+// historyRequest is the content of history_request.
 type historyRequest struct {
 	Access  string `json:"hist_access_type"` // "tail", "range" or "search"
 	N       int    `json:"n"`
+	Session int    `json:"session"` // of a range; 0 and below count from the running one
 	Start   int    `json:"start"`
 	Stop    int    `json:"stop"` // 0: to the end
 	Pattern string `json:"pattern"`
@@ -34,23 +50,29 @@ type historyRequest struct {
 	Output  bool   `json:"output"`
 }
 
-func (s *Server) answerHistory(from *wire.Socket, m *wire.Message) {
-	var r historyRequest
-	if s.refuse(from, m, "history_reply", m.Decode(&r)) {
+func (s *Server) answerHistory(r request) {
+	var want historyRequest
+	if s.refuse(r, "history_reply", r.Decode(&want)) {
 		return
 	}
+	s.mu.Lock()
+	chosen := want.choose(slices.Clone(s.history))
+	s.mu.Unlock()
 	entries := []any{}
-	for _, p := range r.choose(s.history) {
+	for _, p := range chosen {
 		var input any = p.code
-		if r.Output {
-			input = []any{p.code, nil} // outputs are not kept
+		if want.Output {
+			input = []any{p.code, p.output}
 		}
-		entries = append(entries, []any{0, p.count, input})
+		entries = append(entries, []any{thisSession, p.count, input})
 	}
-	s.reply(from, m, "history_reply", ok(map[string]any{"history": entries}))
+	s.reply(r, "history_reply", ok(map[string]any{"history": entries}))
 }
 
 func (r historyRequest) choose(all []past) []past {
+	if r.Access == "range" && r.Session != 0 && r.Session != thisSession {
+		return nil
+	}
 	var chosen []past
 	for _, p := range all {
 		switch r.Access {
@@ -59,7 +81,7 @@ func (r historyRequest) choose(all []past) []past {
 				continue
 			}
 		case "search":
-			if match, err := path.Match(r.Pattern, p.code); err == nil && !match {
+			if !matches(r.Pattern, p.code) {
 				continue
 			}
 		}
@@ -72,4 +94,11 @@ func (r historyRequest) choose(all []past) []past {
 		chosen = chosen[len(chosen)-r.N:]
 	}
 	return chosen
+}
+
+// matches tells whether the whole text is described by a pattern with * and ? in it, as the history of consoles has it.
+func matches(pattern, text string) bool {
+	wild := strings.NewReplacer(`\*`, `.*`, `\?`, `.`)
+	match, err := regexp.MatchString(`(?s)^`+wild.Replace(regexp.QuoteMeta(pattern))+`$`, text)
+	return err == nil && match
 }

@@ -1,62 +1,108 @@
 package serve
 
 import (
+	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/rooflab/rooflab/kernel/wire"
 )
 
-// handle answers one request between the statuses busy and idle. A request of an unknown type gets no answer, as
-// the protocol has it.
-func (s *Server) handle(from *wire.Socket, m *wire.Message) {
-	s.status(m, "busy")
-	switch m.Type() {
-	case "kernel_info_request":
-		s.reply(from, m, "kernel_info_reply", s.kernelInfo())
-	case "execute_request":
-		s.execute(m)
-	case "complete_request":
-		s.complete(from, m)
-	case "is_complete_request":
-		s.isComplete(from, m)
-	case "inspect_request":
-		s.inspect(from, m)
-	case "history_request":
-		s.answerHistory(from, m)
-	case "comm_info_request":
-		s.reply(from, m, "comm_info_reply", ok(map[string]any{"comms": none{}}))
-	case "comm_open":
-		s.refuseComm(m)
-	case "interrupt_request":
-		s.interrupt()
-		s.reply(from, m, "interrupt_reply", ok(nil))
-	case "shutdown_request":
-		s.shutdown(from, m)
-	}
-	s.status(m, "idle") // not deferred: a cell that ends the goroutine is answered by work
+// request is a message from a front end, and where its answer goes.
+type request struct {
+	*wire.Message
+	from    *wire.Socket
+	arrived time.Time
 }
 
-// control answers what may overtake the cells. It runs beside them, so it must not touch what they do: every other
-// request belongs on shell and is refused.
-func (s *Server) control(m *wire.Message) {
-	switch m.Type() {
-	case "kernel_info_request", "interrupt_request", "shutdown_request":
-		s.handle(s.sockets.Control, m)
-		return
+// dispatch sends a request where it is answered. Cells run one after the other; nothing else waits for them, so that a
+// front end that connects, completes or moves a slider does not notice a long cell.
+func (s *Server) dispatch(r request) {
+	switch r.Type() {
+	case "execute_request":
+		if r.from == s.sockets.Control {
+			err := errors.New("execute_request on the control channel: send it on shell")
+			s.around(r, func() { s.refuse(r, "execute_reply", err) })
+			return
+		}
+		s.cells <- r
+	case "complete_request", "inspect_request", "is_complete_request":
+		s.questions <- r
+	case "comm_open", "comm_msg", "comm_close":
+		s.commMessages <- r
+	case "interrupt_request":
+		s.interrupt() // before anything that waits for a slow front end
+		s.around(r, func() { s.reply(r, "interrupt_reply", ok(nil)) })
+	case "shutdown_request":
+		s.shutdown(r)
+	default:
+		s.around(r, func() { s.answer(r) })
 	}
-	s.status(m, "busy")
-	if m.Type() == "debug_request" {
-		s.reply(s.sockets.Control, m, "debug_reply", noDebugger(m))
-	} else if name, isRequest := strings.CutSuffix(m.Type(), "_request"); isRequest {
-		s.reply(s.sockets.Control, m, name+"_reply", failure(fmt.Errorf("%s on the control channel: send it on shell", m.Type())))
+}
+
+// serially answers the requests of one queue, one at a time.
+func (s *Server) serially(requests <-chan request) {
+	for {
+		select {
+		case r := <-requests:
+			s.around(r, func() { s.answer(r) })
+		case <-s.closed:
+			return
+		}
 	}
-	s.status(m, "idle")
+}
+
+// answer answers what needs no running cell. A request of an unknown type gets no answer, as the protocol has it.
+func (s *Server) answer(r request) {
+	switch r.Type() {
+	case "kernel_info_request":
+		s.reply(r, "kernel_info_reply", s.kernelInfo())
+	case "complete_request":
+		s.complete(r)
+	case "is_complete_request":
+		s.isComplete(r)
+	case "inspect_request":
+		s.inspect(r)
+	case "history_request":
+		s.answerHistory(r)
+	case "comm_info_request":
+		s.commInfo(r)
+	case "comm_open", "comm_msg", "comm_close":
+		s.comm(r)
+	case "debug_request":
+		s.reply(r, "debug_reply", noDebugger(r))
+	}
+}
+
+// around says busy before a request is answered and idle behind it. A panic of the engine ends neither.
+func (s *Server) around(r request, answer func()) {
+	s.status(r, "busy")
+	defer s.idle(r)
+	defer func() {
+		if p := recover(); p != nil {
+			err := fmt.Errorf("panic in the engine: %v", p)
+			s.report(fmt.Errorf("%w\n%s", err, debug.Stack()))
+			if name, isRequest := strings.CutSuffix(r.Type(), "_request"); isRequest {
+				s.refuse(r, name+"_reply", err)
+			}
+		}
+	}()
+	answer()
+}
+
+// refuse answers a request with an error, if there is one, and tells whether it did.
+func (s *Server) refuse(r request, msgType string, err error) bool {
+	if err != nil {
+		s.reply(r, msgType, failure(err))
+	}
+	return err != nil
 }
 
 // noDebugger is the answer to a message of the debug adapter protocol.
-func noDebugger(m *wire.Message) map[string]any {
+func noDebugger(m request) map[string]any {
 	var r struct {
 		Seq     int    `json:"seq"`
 		Command string `json:"command"`
@@ -64,9 +110,6 @@ func noDebugger(m *wire.Message) map[string]any {
 	_ = m.Decode(&r) // what cannot be read is refused as well
 	return map[string]any{"type": "response", "request_seq": r.Seq, "success": false, "command": r.Command, "message": "this kernel has no debugger"}
 }
-
-// none is an empty JSON object.
-type none struct{}
 
 func ok(content map[string]any) map[string]any {
 	if content == nil {
@@ -77,13 +120,18 @@ func ok(content map[string]any) map[string]any {
 }
 
 func (s *Server) kernelInfo() map[string]any {
-	info := s.engine.Info()
+	info := s.describe()
 	return ok(map[string]any{
 		"protocol_version":       wire.ProtocolVersion,
 		"implementation":         info.Name,
 		"implementation_version": info.Version,
 		"banner":                 info.Banner,
-		"help_links":             []any{},
+		"supported_features":     []string{},
+		"help_links": []any{
+			map[string]string{"text": "Go documentation", "url": "https://go.dev/doc/"},
+			map[string]string{"text": "Go standard library", "url": "https://pkg.go.dev/std"},
+			map[string]string{"text": "Go language specification", "url": "https://go.dev/ref/spec"},
+		},
 		"language_info": map[string]any{
 			"name": "go", "version": info.LanguageVersion, "file_extension": ".go",
 			"mimetype": "text/x-go", "pygments_lexer": "go", "codemirror_mode": "go",
@@ -94,40 +142,22 @@ func (s *Server) kernelInfo() map[string]any {
 // position is a place in a cell; Jupyter counts characters.
 type position struct {
 	Code   string `json:"code"`
-	Cursor int    `json:"cursor_pos"`
+	Cursor *int   `json:"cursor_pos"`   // absent: the end
+	Detail int    `json:"detail_level"` // of inspect_request
 }
 
-func (s *Server) complete(from *wire.Socket, m *wire.Message) {
-	var p position
-	if s.refuse(from, m, "complete_reply", m.Decode(&p)) {
-		return
+// cursor is the place in bytes.
+func (p position) cursor() int {
+	if p.Cursor == nil {
+		return len(p.Code)
 	}
-	matches, start := s.engine.Complete(p.Code, byteOffset(p.Code, p.Cursor))
-	if matches == nil {
-		matches = []string{}
-	}
-	s.reply(from, m, "complete_reply", ok(map[string]any{
-		"matches": matches, "metadata": none{},
-		"cursor_start": utf8.RuneCountInString(p.Code[:start]), "cursor_end": p.Cursor,
-	}))
-}
-
-func (s *Server) inspect(from *wire.Socket, m *wire.Message) {
-	var p position
-	if s.refuse(from, m, "inspect_reply", m.Decode(&p)) {
-		return
-	}
-	content := map[string]any{"found": false, "data": none{}, "metadata": none{}}
-	if text := s.engine.Inspect(p.Code, byteOffset(p.Code, p.Cursor)); text != "" {
-		content["found"], content["data"] = true, map[string]any{"text/plain": text}
-	}
-	s.reply(from, m, "inspect_reply", ok(content))
+	return byteOffset(p.Code, *p.Cursor)
 }
 
 // byteOffset returns where the nth character starts, or the end of a shorter text.
 func byteOffset(text string, n int) int {
 	for i := range text {
-		if n == 0 {
+		if n <= 0 {
 			return i
 		}
 		n--
@@ -135,40 +165,74 @@ func byteOffset(text string, n int) int {
 	return len(text)
 }
 
-func (s *Server) isComplete(from *wire.Socket, m *wire.Message) {
+// characters returns how many characters are before a byte offset, which may be none.
+func characters(text string, offset int) int {
+	return utf8.RuneCountInString(text[:min(max(offset, 0), len(text))])
+}
+
+func (s *Server) complete(r request) {
 	var p position
-	if s.refuse(from, m, "is_complete_reply", m.Decode(&p)) {
+	if s.refuse(r, "complete_reply", r.Decode(&p)) {
 		return
 	}
-	state, indent := s.engine.State(p.Code)
-	s.reply(from, m, "is_complete_reply", map[string]any{"status": state, "indent": indent})
+	cursor := p.cursor()
+	c := Completion{Start: cursor, End: cursor}
+	if s.works() {
+		if found := s.engine.Complete(p.Code, cursor); len(found.Matches) > 0 {
+			c = found
+		}
+	}
+	start, end := characters(p.Code, c.Start), characters(p.Code, c.End)
+	texts, types := []string{}, []any{}
+	for _, m := range c.Matches {
+		texts = append(texts, m.Text)
+		types = append(types, map[string]any{"start": start, "end": end, "text": m.Text, "type": m.Type, "signature": m.Signature})
+	}
+	s.reply(r, "complete_reply", ok(map[string]any{
+		"matches": texts, "cursor_start": start, "cursor_end": end,
+		"metadata": map[string]any{"_jupyter_types_experimental": types},
+	}))
 }
 
-// refuse answers a request that cannot be read, and tells whether it did.
-func (s *Server) refuse(from *wire.Socket, m *wire.Message, msgType string, err error) bool {
-	if err != nil {
-		s.reply(from, m, msgType, failure(err))
-	}
-	return err != nil
-}
-
-// refuseComm closes a comm: no cell can answer one.
-func (s *Server) refuseComm(m *wire.Message) {
-	var comm struct {
-		ID string `json:"comm_id"`
-	}
-	if m.Decode(&comm) == nil {
-		s.tell(m, "comm_close", map[string]any{"comm_id": comm.ID, "data": none{}})
-	}
-}
-
-func (s *Server) shutdown(from *wire.Socket, m *wire.Message) {
-	var content struct {
-		Restart bool `json:"restart"`
-	}
-	if s.refuse(from, m, "shutdown_reply", m.Decode(&content)) {
+func (s *Server) inspect(r request) {
+	var p position
+	if s.refuse(r, "inspect_reply", r.Decode(&p)) {
 		return
 	}
-	s.reply(from, m, "shutdown_reply", ok(map[string]any{"restart": content.Restart}))
-	s.once.Do(func() { close(s.quit) })
+	var b Bundle
+	if s.works() {
+		b = s.engine.Inspect(p.Code, p.cursor(), p.Detail)
+	}
+	content := b.content()
+	content["found"] = len(b.Data) > 0
+	s.reply(r, "inspect_reply", ok(content))
+}
+
+func (s *Server) isComplete(r request) {
+	var p position
+	if s.refuse(r, "is_complete_reply", r.Decode(&p)) {
+		return
+	}
+	content := map[string]any{"status": "unknown"}
+	if s.works() {
+		state, indent := s.engine.State(p.Code)
+		content["status"] = state
+		if state == "incomplete" {
+			content["indent"] = indent
+		}
+	}
+	s.reply(r, "is_complete_reply", content)
+}
+
+func (s *Server) shutdown(r request) {
+	s.around(r, func() {
+		var content struct {
+			Restart bool `json:"restart"`
+		}
+		if s.refuse(r, "shutdown_reply", r.Decode(&content)) {
+			return
+		}
+		s.reply(r, "shutdown_reply", ok(map[string]any{"restart": content.Restart}))
+		s.quit(shutdownTime)
+	})
 }

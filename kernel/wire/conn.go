@@ -3,16 +3,18 @@ package wire
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"time"
 )
 
 const (
 	handshakeTime = 10 * time.Second // for greeting and READY together
-	stallTime     = 30 * time.Second // a peer that takes no byte for so long is disconnected
+	stallTime     = 30 * time.Second // a peer that takes no byte for so long is disconnected if senders wait for it
 	queueBytes    = 64 << 20         // waiting in one direction for one peer before the sender has to wait
 )
 
@@ -22,6 +24,9 @@ type conn struct {
 	r      *bufio.Reader
 	peerID []byte // identity the peer gave, or one made up by the socket
 	out    *queue
+	stall  time.Duration
+
+	onTopic func(topic []byte, on bool) // a subscription came or went (PUB only)
 
 	mu   sync.Mutex
 	subs map[string]int // topics the peer subscribed to, counted (PUB only)
@@ -47,7 +52,7 @@ func handshake(nc net.Conn, kind Kind, identity []byte) (*conn, error) {
 	if _, err := nc.Write(hello); err != nil {
 		return nil, err
 	}
-	c := &conn{nc: nc, r: bufio.NewReaderSize(nc, 64<<10), out: newQueue(queueBytes), subs: map[string]int{}}
+	c := &conn{nc: nc, r: bufio.NewReaderSize(nc, 64<<10), out: newQueue(queueBytes), stall: stallTime, subs: map[string]int{}}
 	if err := c.readGreeting(); err != nil {
 		return nil, err
 	}
@@ -134,11 +139,18 @@ func (c *conn) obey(body []byte) error {
 			c.out.tryPush(item{command: true, frames: [][]byte{command{"PONG", cmd.data[2:]}.frame().body}})
 		}
 	case "SUBSCRIBE":
-		c.subscribe(cmd.data, true)
+		c.topic(cmd.data, true)
 	case "CANCEL":
-		c.subscribe(cmd.data, false)
+		c.topic(cmd.data, false)
 	}
 	return nil
+}
+
+// topic tells the socket, which owns what subscribers get.
+func (c *conn) topic(topic []byte, on bool) {
+	if c.onTopic != nil {
+		c.onTopic(topic, on)
+	}
 }
 
 func (c *conn) subscribe(topic []byte, on bool) {
@@ -177,18 +189,20 @@ func (c *conn) writeLoop() {
 	}
 }
 
-// write sends b in pieces, so that the deadline means "no progress" and not "large message".
+// write sends b in pieces, so that the deadline means "no progress" and not "large message". A peer without progress
+// may catch up as long as there is room for what it does not take.
 func (c *conn) write(b []byte) error {
 	const piece = 256 << 10
 	for len(b) > 0 {
-		n := min(len(b), piece)
-		if err := c.nc.SetWriteDeadline(time.Now().Add(stallTime)); err != nil {
+		if err := c.nc.SetWriteDeadline(time.Now().Add(c.stall)); err != nil {
 			return err
 		}
-		if _, err := c.nc.Write(b[:n]); err != nil {
-			return err
-		}
+		n, err := c.nc.Write(b[:min(len(b), piece)])
 		b = b[n:]
+		late := errors.Is(err, os.ErrDeadlineExceeded) && (n > 0 || !c.out.full())
+		if err != nil && !late {
+			return err
+		}
 	}
 	return nil
 }

@@ -40,6 +40,7 @@ type queue struct {
 	items  []item
 	bytes  int
 	limit  int
+	pushes int  // calls of push that wait for room
 	busy   bool // an item was popped and is still being handled
 	err    error
 }
@@ -55,10 +56,19 @@ func (q *queue) push(it item) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	n := it.size()
+	q.pushes++
 	for q.err == nil && len(q.items) > 0 && q.bytes+n > q.limit {
 		q.change.Wait()
 	}
+	q.pushes--
 	return q.add(it, n)
+}
+
+// full tells whether somebody waits for room.
+func (q *queue) full() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.pushes > 0
 }
 
 // tryPush adds an item whatever the limit: for answers a reader must give without waiting for its own peer.

@@ -60,6 +60,7 @@ type Socket struct {
 	peers  map[string]*conn
 	nextID uint32
 	reply  [][]byte // envelope of the last message received by a Rep
+	early  *early   // of a Pub that listens, while it is new
 	closed bool
 }
 
@@ -71,6 +72,9 @@ func Listen(kind Kind, addr string) (*Socket, error) {
 	}
 	s := newSocket(kind)
 	s.listener = l
+	if kind == Pub {
+		s.early = &early{until: time.Now().Add(earlyTime)}
+	}
 	go s.accept()
 	return s, nil
 }
@@ -147,6 +151,9 @@ func (s *Socket) add(c *conn) {
 		s.nextID++
 		c.peerID = binary.BigEndian.AppendUint32([]byte{0}, s.nextID)
 	}
+	if s.kind == Pub {
+		c.onTopic = func(topic []byte, on bool) { s.subscribe(c, topic, on) }
+	}
 	old := s.peers[string(c.peerID)]
 	s.peers[string(c.peerID)] = c
 	s.mu.Unlock()
@@ -179,7 +186,7 @@ func (s *Socket) readAll(c *conn) error {
 		switch s.kind {
 		case Pub: // ZMTP 3.0 subscribes by message: 1 or 0, then the topic
 			if len(msg) == 1 && len(msg[0]) > 0 && msg[0][0] <= 1 {
-				c.subscribe(msg[0][1:], msg[0][0] == 1)
+				c.topic(msg[0][1:], msg[0][0] == 1)
 			}
 			continue
 		case Router, Rep:
@@ -268,12 +275,24 @@ func (s *Socket) publish(frames [][]byte) error {
 	if len(frames) == 0 {
 		return nil
 	}
-	for _, c := range s.all() {
-		if c.wants(frames[0]) {
-			c.out.push(item{frames: frames}) // fails only when this subscriber is gone, which is no trouble of the others
-		}
+	for _, c := range s.audience(frames) {
+		c.out.push(item{frames: frames}) // fails only when this subscriber is gone, which is no trouble of the others
 	}
 	return nil
+}
+
+// audience returns who is to get a message now. Who subscribes later gets it from early, and not twice.
+func (s *Socket) audience(frames [][]byte) []*conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.early.keep(frames)
+	var list []*conn
+	for _, c := range s.peers {
+		if c.wants(frames[0]) {
+			list = append(list, c)
+		}
+	}
+	return list
 }
 
 // Subscribe asks for messages whose first frame starts with topic. The other side learns of it a little later.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync"
 	"testing"
@@ -313,5 +314,28 @@ func BenchmarkPublish(b *testing.B) {
 		if _, err := sub.Recv(context.Background()); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+func TestAPeerThatTakesNothingIsKeptUntilSomebodyWaitsForIt(t *testing.T) {
+	near, far := net.Pipe()
+	defer far.Close()
+	c := &conn{nc: near, out: newQueue(1 << 20), stall: 5 * time.Millisecond}
+	go c.writeLoop()
+	late := item{frames: [][]byte{[]byte("late")}}
+	if err := c.out.push(late); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(10 * c.stall) // several deadlines pass
+	got := make([]byte, len(late.encode()))
+	if _, err := io.ReadFull(far, got); err != nil || !bytes.Equal(got, late.encode()) {
+		t.Fatalf("got %q, %v", got, err)
+	}
+	var err error
+	for large := (item{frames: [][]byte{make([]byte, 1<<20)}}); err == nil; { // until there is no room
+		err = c.out.push(large)
+	}
+	if !errors.Is(err, net.ErrClosed) {
+		t.Errorf("a sender that waits: %v", err)
 	}
 }

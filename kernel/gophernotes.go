@@ -20,17 +20,17 @@ const (
 	stampName    = "rooflab.stamp"
 )
 
-// build is one build of the gophernotes engine.
-type build struct {
+// gophernotesBuild is one build of the gophernotes engine.
+type gophernotesBuild struct {
 	source   string // the checkout
 	dir      string // sources of the engine, its binary and the stamp
 	outside  bool   // dir is not in the checkout and has a go.mod of its own
 	progress io.Writer
 }
 
-// newBuild chooses where to build: in the checkout, or in the user's cache when the checkout is read-only.
-func newBuild(source string, progress io.Writer) (*build, error) {
-	b := &build{source: source, dir: filepath.Join(source, "_build", "gophernotes"), progress: progress}
+// newGophernotesBuild chooses where to build: in the checkout, or in the user's cache when the checkout is read-only.
+func newGophernotesBuild(source string, progress io.Writer) (*gophernotesBuild, error) {
+	b := &gophernotesBuild{source: source, dir: filepath.Join(source, "_build", "gophernotes"), progress: progress}
 	if writable(b.dir) {
 		return b, nil
 	}
@@ -57,10 +57,10 @@ func writable(dir string) bool {
 	return os.Remove(f.Name()) == nil
 }
 
-func (b *build) binary() string { return filepath.Join(b.dir, binaryName) }
+func (b *gophernotesBuild) binary() string { return filepath.Join(b.dir, binaryName) }
 
 // run brings the binary up to date and returns the stamp of the sources it was built from.
-func (b *build) run(ctx context.Context) (stamp string, err error) {
+func (b *gophernotesBuild) run(ctx context.Context) (stamp string, err error) {
 	if stamp, err = sourceStamp(ctx, b.source); err != nil {
 		return "", err
 	}
@@ -91,7 +91,7 @@ func (b *build) run(ctx context.Context) (stamp string, err error) {
 
 // copyEngine puts the sources of the program into the build folder, gophernotes' own without its main.go and ours,
 // and removes those of an earlier version.
-func (b *build) copyEngine(ctx context.Context) error {
+func (b *gophernotesBuild) copyEngine(ctx context.Context) error {
 	out, err := goOutput(ctx, b.source, "mod", "download", "-json", engineModule)
 	if err != nil {
 		return fmt.Errorf("get the sources of gophernotes: %w", err)
@@ -154,7 +154,7 @@ func goFiles(dir string) ([]string, error) {
 
 // writeModule makes the build folder a module that takes rooflab from the checkout and everything else in the same
 // versions.
-func (b *build) writeModule() error {
+func (b *gophernotesBuild) writeModule() error {
 	text, err := os.ReadFile(filepath.Join(b.source, "go.mod"))
 	if err != nil {
 		return fmt.Errorf("read the checkout's go.mod: %w", err)
@@ -171,7 +171,7 @@ func (b *build) writeModule() error {
 	return writeFile(filepath.Join(b.dir, "go.sum"), sums, 0o644)
 }
 
-func (b *build) compile(ctx context.Context) error {
+func (b *gophernotesBuild) compile(ctx context.Context) error {
 	fmt.Fprintln(b.progress, "compile the engine (a minute or two the first time)")
 	next := b.binary() + ".next"
 	args := []string{"build", "-tags", "gophernotes", "-trimpath", "-ldflags=-s -w", "-o", next}
