@@ -23,7 +23,7 @@ func (s *Session) keepAnswers(ctx context.Context, before metrics.Scrape) error 
 	if err != nil {
 		return err
 	}
-	version, err := s.client.Answer(ctx, "/version")
+	version, err := s.versionAnswer(ctx)
 	if err != nil {
 		return err
 	}

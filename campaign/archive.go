@@ -14,11 +14,13 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/rooflab/rooflab/campaign/vllm"
 	"github.com/rooflab/rooflab/data"
 )
 
 // Archive copies the campaign in dir to dest and writes dest's manifest: every file with its hash, and the runs that are there.
-// With dest "" or equal to dir it writes the manifest in place. It refuses a folder that holds a secret or the name of this host.
+// With dest "" or equal to dir it writes the manifest in place. It refuses a folder that holds a secret, such as the API key
+// that the environment has, or the name of this host.
 func Archive(dir, dest string) (data.Campaign, error) {
 	c, err := ReadManifest(dir)
 	if err != nil {
@@ -122,17 +124,29 @@ var secretForms = []struct {
 
 // checkSecrets looks into the manifest and every file, also into compressed ones.
 func checkSecrets(dir string, files []data.File) error {
-	host, _ := os.Hostname()
+	var own []ownText
+	if host, _ := os.Hostname(); len(host) > 3 && host != "localhost" {
+		own = append(own, ownText{"the name of this host", []byte(host)})
+	}
+	if o, err := vllm.FromEnv(""); err == nil && len(o.APIKey) >= 8 { // a shorter one would be found in innocent words
+		own = append(own, ownText{"the API key of the server", []byte(o.APIKey)})
+	}
 	var wrong []error
 	for _, f := range append([]data.File{{Path: data.ManifestFile}}, files...) {
-		if err := checkFile(filepath.Join(dir, filepath.FromSlash(f.Path)), f.Path, host); err != nil {
+		if err := checkFile(filepath.Join(dir, filepath.FromSlash(f.Path)), f.Path, own); err != nil {
 			wrong = append(wrong, err)
 		}
 	}
 	return errors.Join(wrong...)
 }
 
-func checkFile(name, rel, host string) error {
+// ownText is what only this machine knows to be a secret.
+type ownText struct {
+	what string
+	text []byte
+}
+
+func checkFile(name, rel string, own []ownText) error {
 	f, err := os.Open(name)
 	if err != nil {
 		return err
@@ -146,12 +160,12 @@ func checkFile(name, rel, host string) error {
 		}
 		r = z
 	}
-	const overlap = 256 // longer than any form above must be to match
+	const overlap = 4 << 10 // longer than any form above must be to match, and than a key
 	buf := make([]byte, 0, 1<<20)
 	for line := 1; ; {
 		n, err := readFull(r, buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
-		if what, at := findSecret(buf, host); what != "" {
+		if what, at := findSecret(buf, own); what != "" {
 			return fmt.Errorf("%s:%d holds %s; remove it before archiving", rel, line+bytes.Count(buf[:at], []byte("\n")), what)
 		}
 		if err == io.EOF {
@@ -180,7 +194,7 @@ func readFull(r io.Reader, b []byte) (int, error) {
 }
 
 // findSecret returns what was found and where, or "".
-func findSecret(b []byte, host string) (string, int) {
+func findSecret(b []byte, own []ownText) (string, int) {
 	lower := bytes.ToLower(b)
 	for _, s := range secretForms {
 		if !bytes.Contains(b, []byte(s.part)) && !bytes.Contains(lower, []byte(s.part)) {
@@ -190,9 +204,9 @@ func findSecret(b []byte, host string) (string, int) {
 			return s.what, at[0]
 		}
 	}
-	if len(host) > 3 && host != "localhost" {
-		if at := bytes.Index(b, []byte(host)); at >= 0 {
-			return "the name of this host", at
+	for _, o := range own {
+		if at := bytes.Index(b, o.text); at >= 0 {
+			return o.what, at
 		}
 	}
 	return "", 0

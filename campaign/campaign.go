@@ -12,7 +12,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rooflab/rooflab/campaign/metrics"
 	"github.com/rooflab/rooflab/campaign/replay"
+	"github.com/rooflab/rooflab/campaign/target"
 	"github.com/rooflab/rooflab/campaign/vllm"
 	"github.com/rooflab/rooflab/data"
 )
@@ -37,8 +39,12 @@ type Options struct {
 	Model string
 	// Run names the run in the folder, and the one to replay; "" is the archive's main run in a replay, else the manifest's, else "main".
 	Run string
+	// Host is where the server runs, as campaign/target reads it: "ssh:user@node", "docker:vllm"; "" is $ROOFLAB_HOST, else this machine.
+	Host string
 	// Again measures rounds again that the folder has already.
 	Again bool
+	// Limits protect the server and this machine.
+	Limits Limits
 }
 
 // Session is an open campaign. Close it when the replay that it may have started is no longer needed.
@@ -50,12 +56,22 @@ type Session struct {
 	archive  string // a campaign whose files are used where this one has none: the replayed one, else $ROOFLAB_ARCHIVE
 	client   *vllm.Client
 	server   *replay.Server // started here, or nil
-	traceDir string
+	host     target.Host
+	traceDir string      // as given; on the host
+	folder   traceFolder // nil until it is needed
+	limits   Limits
 
-	about     *vllm.Replay // what the server says about itself when it is a replay
-	asked     bool         // about is known
-	patience  time.Duration
-	afterOpen func() // a test looks in while the profile is open
+	about      *vllm.Replay // what the server says about itself when it is a replay
+	asked      bool         // about is known
+	engineName string       // engineVLLM, engineSGLang, or "" when it is not known yet
+	streams    int          // of the round that is measured
+	started    int64        // when the process of the live server that is measured started, in s since the epoch
+	told       Progress
+	toldAt     time.Time
+	patience   time.Duration // for traces, while nothing changes in their folder
+	calm       time.Duration // for other people's requests to end
+	poll       time.Duration // between looks into the folder, at most
+	afterOpen  func()        // a test looks in while the profile is open
 }
 
 // Open opens a campaign folder and finds its target. A live server is not contacted yet.
@@ -64,29 +80,55 @@ func Open(o Options) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{opts: o, dir: dir, patience: time.Minute, traceDir: o.TraceDir}
+	s := &Session{opts: o, dir: dir, patience: time.Minute, calm: time.Minute, poll: 500 * time.Millisecond, traceDir: o.TraceDir}
+	if s.limits, err = o.Limits.fill(); err != nil {
+		return nil, err
+	}
+	if s.host, err = target.FromEnv(o.Host); err != nil {
+		return nil, err
+	}
 	if s.manifest, err = ReadManifest(dir); err != nil {
 		return nil, err
 	}
 	if s.traceDir == "" {
 		s.traceDir = os.Getenv("ROOFLAB_TRACE_DIR")
 	}
-	target, err := findTarget(o.Target)
+	address, err := findTarget(o.Target)
 	if err != nil {
 		return nil, err
 	}
 	s.archive = os.Getenv("ROOFLAB_ARCHIVE")
-	if archive, ok := strings.CutPrefix(target, "replay:"); ok {
+	if archive, ok := strings.CutPrefix(address, "replay:"); ok {
 		if s.server, err = replay.Start(context.Background(), replay.Options{Dir: archive, Run: o.Run}); err != nil {
 			return nil, err
 		}
-		s.archive, s.traceDir, target = archive, s.server.TraceDir, s.server.URL
+		s.archive, s.traceDir, address, s.host = archive, s.server.TraceDir, s.server.URL, target.Host{}
 	}
-	if s.client, err = vllm.New(target, os.Getenv("ROOFLAB_API_KEY")); err != nil {
+	if s.client, err = connect(address); err != nil {
 		return nil, err
 	}
 	s.run = s.runName()
 	return s, nil
+}
+
+// connect returns a client that is let in as the environment says. The server is not contacted.
+func connect(address string) (*vllm.Client, error) {
+	o, err := vllm.FromEnv(address)
+	if err != nil {
+		return nil, err
+	}
+	return vllm.New(o)
+}
+
+// Reachable returns nil when a server answers at the address and lets us in.
+func Reachable(ctx context.Context, address string) error {
+	c, err := connect(address)
+	if err != nil {
+		return err
+	}
+	defer c.CloseIdle()
+	_, err = c.Version(ctx)
+	return err
 }
 
 func (s *Session) runName() string {
@@ -206,11 +248,11 @@ func (s *Session) Server() (ServerInfo, error) {
 	ctx, stop := interruptible(context.Background())
 	defer stop()
 	var info ServerInfo
-	var err error
-	if info.Version, err = s.client.Version(ctx); err != nil {
+	if err := s.askReplay(ctx); err != nil {
 		return info, err
 	}
-	if err := s.askReplay(ctx); err != nil {
+	var err error
+	if info.Version, err = s.engine().Version(ctx); err != nil {
 		return info, err
 	}
 	m, err := s.served(ctx)
@@ -231,10 +273,8 @@ func (s *Session) Server() (ServerInfo, error) {
 	if err != nil {
 		return info, err
 	}
-	running, _ := scrape.Sum("vllm:num_requests_running")
-	waiting, _ := scrape.Sum("vllm:num_requests_waiting")
-	info.Running, info.Waiting = int(running), int(waiting)
-	p := s.client.Profiler(ctx, info.Version)
+	info.Running, info.Waiting, _ = metrics.Traffic(scrape)
+	p := s.engine().Profiler(ctx, info.Version)
 	info.Profiler, info.ProfilerWhy = p.Configured, p.Why
 	if s.about != nil {
 		info.Replay, info.Recorded, info.Runs, info.WorldSize = true, s.about.Campaign+"/"+s.about.Run, s.about.Runs, s.about.WorldSize
@@ -254,16 +294,16 @@ func (s *Session) served(ctx context.Context) (vllm.Model, error) {
 	return s.client.CheckModel(ctx, want)
 }
 
+// askReplay asks once what the server is: a replay, or which engine.
 func (s *Session) askReplay(ctx context.Context) error {
-	if s.asked {
-		return nil
+	if !s.asked {
+		about, err := s.client.Replay(ctx)
+		if err != nil {
+			return err
+		}
+		s.about, s.asked = about, true
 	}
-	about, err := s.client.Replay(ctx)
-	if err != nil {
-		return err
-	}
-	s.about, s.asked = about, true
-	return nil
+	return s.recognise(ctx)
 }
 
 // ranksKept says which ranks' traces exist: "rank 0 of 2", "ranks 0, 1 of 2", "no trace".
@@ -279,4 +319,13 @@ func ranksKept(ranks []int, world int) string {
 		return fmt.Sprintf("rank %s of %d", words[0], world)
 	}
 	return fmt.Sprintf("ranks %s of %d", strings.Join(words, ", "), world)
+}
+
+// CheckAddress returns nil when a target is "replay:DIR" or may be a server's address. Nobody is contacted.
+func CheckAddress(address string) error {
+	if strings.HasPrefix(address, "replay:") {
+		return nil
+	}
+	_, err := connect(address)
+	return err
 }

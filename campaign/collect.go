@@ -1,57 +1,25 @@
 package campaign
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"sort"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/klauspost/compress/gzip"
-
 	"github.com/rooflab/rooflab/data"
+	"github.com/rooflab/rooflab/internal/units"
 )
 
-// fileState tells an old trace from one that was written again under the same name.
-type fileState struct {
-	size int64
-	mod  time.Time
-}
-
-// listTraces lists the workers' traces in a server's profile folder; the front end's hold no GPU work and are left out.
-// A folder that does not exist yet is empty: the server makes it with the first trace.
-func listTraces(dir string) (map[string]fileState, error) {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return map[string]fileState{}, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("look for traces: %w", err)
-	}
-	found := map[string]fileState{}
-	for _, e := range entries {
-		name := e.Name()
-		if strings.Contains(name, ".async_llm.") || !strings.HasSuffix(name, ".pt.trace.json") && !strings.HasSuffix(name, ".pt.trace.json.gz") {
-			continue
-		}
-		if st, err := e.Info(); err == nil {
-			found[name] = fileState{st.Size(), st.ModTime()}
-		}
-	}
-	return found, nil
-}
-
-// collect waits for the complete traces of all ranks and copies them into the run's folder.
-func (s *Session) collect(ctx context.Context, round *data.Round, seen map[string]fileState) error {
-	traces, world, missing, err := s.await(ctx, round.Streams, seen)
+// collect waits for the complete traces of all ranks and copies them into the run's folder. prefix begins the names of the
+// round's files on servers that were asked for it.
+func (s *Session) collect(ctx context.Context, round *data.Round, seen map[string]fileState, prefix string) error {
+	traces, world, missing, err := s.await(ctx, round.Streams, seen, prefix)
 	if err != nil {
 		return err
 	}
@@ -66,11 +34,15 @@ func (s *Session) collect(ctx context.Context, round *data.Round, seen map[strin
 		if err != nil {
 			return err
 		}
+		s.folder.drop(t.name)
 		f.Path = filepath.ToSlash(rel)
 		round.Traces = append(round.Traces, data.TraceFile{File: f, Rank: t.rank})
 		round.RanksKept = append(round.RanksKept, t.rank)
 		if t.steps == 0 {
 			round.Notes = append(round.Notes, fmt.Sprintf(noteNoStep, t.rank, round.Streams))
+		}
+		if t.others > 0 {
+			round.Notes = append(round.Notes, fmt.Sprintf(noteOthers, t.rank, t.others))
 		}
 	}
 	if len(traces) < world {
@@ -90,6 +62,7 @@ func (s *Session) collect(ctx context.Context, round *data.Round, seen map[strin
 const (
 	noteNoStep = "the trace of rank %d holds no decode step of %d streams"
 	noteRanks  = "%d of %d ranks: %s"
+	noteOthers = "of rank %d the trace that was written last is taken, beside it came %d more: of another data-parallel engine, or of somebody else's profile"
 )
 
 func aboutTraces(note string) bool {
@@ -97,68 +70,133 @@ func aboutTraces(note string) bool {
 	var rest string
 	noStep, _ := fmt.Sscanf(note, noteNoStep, &a, &b)
 	ranks, _ := fmt.Sscanf(note, noteRanks, &a, &b, &rest)
-	return noStep == 2 || ranks == 3
+	others, _ := fmt.Sscanf(note, noteOthers, &a, &b)
+	return noStep == 2 || ranks == 3 || others == 2
 }
 
 // await polls the profile folder until the expected ranks are complete. When nothing has changed for s.patience it takes
-// what is there, and says what is missing; without any trace it fails.
-func (s *Session) await(ctx context.Context, streams int, seen map[string]fileState) ([]traceInfo, int, string, error) {
-	want := map[int]bool{} // ranks; empty: not known yet
-	world := 0
+// what is there, and says what is missing; without any trace it fails. 200 for a stop is no proof of a trace.
+func (s *Session) await(ctx context.Context, streams int, seen map[string]fileState, prefix string) ([]traceInfo, int, string, error) {
+	w := waiting{s: s, streams: streams, seen: seen, prefix: prefix, want: map[int]bool{}, complete: map[string]traceInfo{}, states: map[string]fileState{}}
 	if s.about != nil {
-		world = s.about.WorldSize
+		w.world = s.about.WorldSize
 		l, _ := s.about.Load(streams)
 		for _, r := range l.Ranks {
-			want[r] = true
+			w.want[r] = true
 		}
 	}
-	complete := map[string]traceInfo{}
-	states := map[string]fileState{}
 	last, pause := time.Now(), 5*time.Millisecond
 	for {
-		now, err := listTraces(s.traceDir)
+		changed, err := w.look(ctx)
 		if err != nil {
 			return nil, 0, "", err
 		}
-		for name, st := range now {
-			if seen[name] == st {
-				continue
-			}
-			if states[name] != st {
-				states[name], last, pause = st, time.Now(), 5*time.Millisecond
-				delete(complete, name)
-			}
-			if _, ok := complete[name]; ok {
-				continue
-			}
-			if t, err := inspectTrace(filepath.Join(s.traceDir, name), streams); err == nil {
-				complete[name] = t
-				world = max(world, t.world)
-			}
+		if changed {
+			last, pause = time.Now(), 5*time.Millisecond
 		}
-		if s.about == nil {
-			for r := range world {
-				want[r] = true
-			}
-		}
-		traces := newest(complete)
-		missing := missingRanks(want, traces)
+		traces := newest(w.complete)
+		missing := missingRanks(w.want, traces)
 		if len(traces) > 0 && missing == "" {
-			return traces, world, "", nil
+			return traces, w.world, "", nil
 		}
+		s.tell("wait for the traces", fmt.Sprintf("%d of %d complete", len(traces), max(w.world, 1)))
 		if time.Since(last) > s.patience {
 			if len(traces) > 0 {
-				return traces, world, missing, nil
+				return traces, w.world, missing, nil
 			}
-			return nil, 0, "", fmt.Errorf("no complete trace has appeared in the profile folder: is it the server's torch_profiler_dir, readable from here? (%d new files, none complete)", len(states))
+			return nil, 0, "", fmt.Errorf("no complete trace has appeared in the profile folder: is it the server's torch_profiler_dir, readable from here? (%d new files, none complete)", len(w.states))
 		}
-		select {
-		case <-ctx.Done():
-			return nil, 0, "", ctx.Err()
-		case <-time.After(pause):
-			pause = min(2*pause, 500*time.Millisecond)
+		if err := sleep(ctx, pause); err != nil {
+			return nil, 0, "", err
+		}
+		pause = min(2*pause, s.poll)
+	}
+}
+
+// waiting is what await knows so far.
+type waiting struct {
+	s        *Session
+	streams  int
+	seen     map[string]fileState // before the round
+	prefix   string
+	want     map[int]bool // ranks; empty: not known yet
+	world    int
+	states   map[string]fileState // of new files
+	complete map[string]traceInfo
+}
+
+// look lists the folder once and inspects what is new or has changed; it returns whether anything had.
+func (w *waiting) look(ctx context.Context) (bool, error) {
+	now, err := w.s.folder.list(ctx)
+	if err != nil {
+		return false, err
+	}
+	fresh, total := w.fresh(now), int64(0)
+	for _, st := range fresh {
+		total += st.size
+	}
+	if total > w.s.limits.TraceBytes {
+		return false, fmt.Errorf("the traces of this round have %s, the limit is %s: give fewer steps, or raise --max-trace-bytes; they stay on the server", units.Bytes(total), units.Bytes(w.s.limits.TraceBytes))
+	}
+	maps.DeleteFunc(w.complete, func(name string, _ traceInfo) bool { // gone, or another's now that ours have shown by their names
+		_, there := fresh[name]
+		return !there
+	})
+	changed := false
+	for _, name := range slices.Sorted(maps.Keys(fresh)) {
+		st := fresh[name]
+		if w.states[name] != st {
+			w.states[name], changed = st, true
+			delete(w.complete, name)
+		}
+		if _, ok := w.complete[name]; ok || st.size == 0 {
+			continue
+		}
+		here, err := w.s.folder.take(ctx, name, st)
+		if err != nil {
+			return changed, err
+		}
+		t, err := inspectTrace(here, w.streams)
+		if err != nil {
+			continue // it is still being written, or never will be whole
+		}
+		same, err := w.s.folder.same(ctx, name, here)
+		if err != nil {
+			return changed, err
+		}
+		if !same {
+			w.s.folder.drop(name) // fetched while it was written anew: once more from its start
+			continue
+		}
+		t.name, t.mod = name, st.mod
+		w.complete[name] = t
+		w.world = max(w.world, t.world)
+	}
+	if w.s.about == nil {
+		for r := range w.world {
+			w.want[r] = true
 		}
 	}
+	return changed, nil
+}
+
+// fresh leaves out what was there before the round and, where the server names files as asked, other people's.
+func (w *waiting) fresh(now map[string]fileState) map[string]fileState {
+	named := map[string]fileState{}
+	all := map[string]fileState{}
+	for name, st := range now {
+		if w.seen[name] == st {
+			continue
+		}
+		all[name] = st
+		if w.prefix != "" && strings.HasPrefix(name, w.prefix) {
+			named[name] = st
+		}
+	}
+	if len(named) > 0 {
+		return named
+	}
+	return all
 }
 
 func missingRanks(want map[int]bool, have []traceInfo) string {
@@ -183,147 +221,18 @@ func missingRanks(want map[int]bool, have []traceInfo) string {
 
 // newest keeps one trace a rank, by rank: the one that was written last.
 func newest(found map[string]traceInfo) []traceInfo {
-	byRank := map[int]traceInfo{}
+	byRank, count := map[int]traceInfo{}, map[int]int{}
 	for _, t := range found {
-		if old, ok := byRank[t.rank]; !ok || t.mod.After(old.mod) {
+		count[t.rank]++
+		if old, ok := byRank[t.rank]; !ok || t.mod > old.mod {
 			byRank[t.rank] = t
 		}
 	}
 	var traces []traceInfo
 	for _, t := range byRank {
+		t.others = count[t.rank] - 1
 		traces = append(traces, t)
 	}
 	sort.Slice(traces, func(i, j int) bool { return traces[i].rank < traces[j].rank })
 	return traces
-}
-
-// traceInfo is what a complete trace file says about itself.
-type traceInfo struct {
-	path     string
-	mod      time.Time
-	rank     int
-	world    int
-	steps    int  // annotations of decode steps of the round's streams
-	hostName bool // it names the host
-}
-
-var (
-	rankInName  = regexp.MustCompile(`rank[-_]?(\d+)\.`)
-	rankInside  = regexp.MustCompile(`"distributedInfo": *\{[^}]*?"rank": *(\d+)`)
-	worldInside = regexp.MustCompile(`"distributedInfo": *\{[^}]*?"world_size": *(\d+)`)
-	hostInside  = regexp.MustCompile(`"host_name": *"[^"]*"`)
-)
-
-// inspectTrace reads a trace to its end: the gzip trailer must fit and the JSON must be closed.
-func inspectTrace(path string, streams int) (traceInfo, error) {
-	t := traceInfo{path: path, world: 1}
-	r, err := openTrace(path)
-	if err != nil {
-		return t, err
-	}
-	defer r.Close()
-	if st, err := os.Stat(path); err == nil {
-		t.mod = st.ModTime()
-	}
-	if m := rankInName.FindStringSubmatch(filepath.Base(path)); m != nil {
-		t.rank, _ = strconv.Atoi(m[1])
-	}
-	step := []byte(fmt.Sprintf("_generation_%d(", streams))
-	const overlap = 8 << 10 // longer than distributedInfo's first fields and any annotation
-	buf := make([]byte, 0, 1<<20)
-	last := byte(0)
-	first := byte(0)
-	for {
-		kept := len(buf)
-		n, err := readFull(r, buf[kept:cap(buf)])
-		buf = buf[:kept+n]
-		if trimmed := bytes.TrimSpace(buf); len(trimmed) > 0 {
-			if first == 0 {
-				first = trimmed[0]
-			}
-			last = trimmed[len(trimmed)-1]
-		}
-		t.look(buf)
-		t.steps += bytes.Count(buf, step) - bytes.Count(buf[:kept], step)
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return t, fmt.Errorf("read %s: %w", filepath.Base(path), err)
-		}
-		buf = append(buf[:0], buf[len(buf)-overlap:]...)
-	}
-	if first != '{' || last != '}' {
-		return t, fmt.Errorf("read %s: the JSON is not complete", filepath.Base(path))
-	}
-	return t, nil
-}
-
-func (t *traceInfo) look(b []byte) {
-	if bytes.Contains(b, []byte(`"distributedInfo"`)) {
-		if m := rankInside.FindSubmatch(b); m != nil {
-			t.rank, _ = strconv.Atoi(string(m[1]))
-		}
-		if m := worldInside.FindSubmatch(b); m != nil {
-			t.world, _ = strconv.Atoi(string(m[1]))
-		}
-	}
-	t.hostName = t.hostName || bytes.Contains(b, []byte(`"host_name"`))
-}
-
-// openTrace opens a trace, decompressed. Closing it closes the file.
-func openTrace(path string) (io.ReadCloser, error) {
-	f, err := os.Open(path)
-	if err != nil || !strings.HasSuffix(path, ".gz") {
-		return f, err
-	}
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return struct {
-		io.Reader
-		io.Closer
-	}{z, f}, nil
-}
-
-// copyTrace copies a trace byte for byte; one that names the host or is not compressed is written anew, without the name.
-func copyTrace(t traceInfo, to string) error {
-	if !t.hostName && strings.HasSuffix(t.path, ".gz") {
-		return copyFile(t.path, to)
-	}
-	r, err := openTrace(t.path)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	pr, pw := io.Pipe()
-	go func() { pw.CloseWithError(rewrite(r, pw)) }()
-	defer pr.Close()
-	return writeFile(to, pr)
-}
-
-// rewrite compresses a trace without the name of the host.
-func rewrite(r io.Reader, w io.Writer) error {
-	z := gzip.NewWriter(w)
-	const overlap = 4 << 10 // no host name is longer
-	buf := make([]byte, 0, 1<<20)
-	for {
-		n, err := readFull(r, buf[len(buf):cap(buf)])
-		buf = hostInside.ReplaceAll(buf[:len(buf)+n], []byte(`"host_name": ""`))
-		end := len(buf) - overlap
-		if err == io.EOF {
-			end = len(buf)
-		} else if err != nil {
-			return err
-		}
-		if _, err := z.Write(buf[:max(end, 0)]); err != nil {
-			return err
-		}
-		if err == io.EOF {
-			return z.Close()
-		}
-		buf = append(make([]byte, 0, 1<<20), buf[max(end, 0):]...)
-	}
 }

@@ -82,11 +82,11 @@ func TestFrontEndTracesAreLeftOut(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, err := listTraces(dir)
+	got, err := sharedFolder{dir}.list(t.Context())
 	if err != nil || len(got) != 2 {
 		t.Errorf("%v %v", got, err)
 	}
-	if got, err := listTraces(filepath.Join(dir, "none")); err != nil || len(got) != 0 {
+	if got, err := (sharedFolder{filepath.Join(dir, "none")}).list(t.Context()); err != nil || len(got) != 0 {
 		t.Errorf("a folder that is not there yet: %v %v", got, err)
 	}
 }

@@ -79,6 +79,9 @@ func Init(dir, from string) error {
 	if err != nil {
 		return err
 	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
 	for _, f := range c.Files {
 		if !strings.HasPrefix(f.Path, "model/") && !strings.HasPrefix(f.Path, "host/") && f.Path != baselineFile {
 			continue

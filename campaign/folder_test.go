@@ -102,6 +102,19 @@ func pack(t *testing.T, text string) []byte {
 	return b.Bytes()
 }
 
+func TestInitFromACampaignOfTracesOnly(t *testing.T) {
+	from, dir := t.TempDir(), filepath.Join(t.TempDir(), "new")
+	if err := writeJSON(filepath.Join(from, data.ManifestFile), data.Campaign{Schema: 1, ID: "a", Runs: []data.RunRef{}, Files: []data.File{}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := Init(dir, from); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadManifest(dir); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestInitCopiesTheModelAndNoResults(t *testing.T) {
 	dir := t.TempDir()
 	if err := Init(dir, archived()); err != nil {

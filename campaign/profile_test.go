@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -91,28 +92,28 @@ func TestStoppedRoundGoesOnWhereItWas(t *testing.T) {
 func TestProfileOfAKilledProcessIsClosedByTheNextRound(t *testing.T) {
 	s := open(t, t.TempDir(), Options{})
 	ctx := context.Background()
-	if err := s.client.StartProfile(ctx); err != nil {
+	if _, err := s.client.StartProfile(ctx, vllm.ProfileOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeJSON(s.journalPath(), journal{s.client.Target()}); err != nil {
+	if err := writeJSON(s.journalPath(), journal{Target: s.client.Target()}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.recoverProfile(ctx); err != nil {
 		t.Fatal(err)
 	}
 	closed(t, s, "after recovery")
-	if err := writeJSON(s.journalPath(), journal{"http://127.0.0.1:1"}); err != nil {
+	if err := writeJSON(s.journalPath(), journal{Target: "http://127.0.0.1:1", Replay: true}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.recoverProfile(ctx); err != nil {
-		t.Errorf("a journal of a server that is gone: %v", err)
+		t.Errorf("a journal of a replay that is gone: %v", err)
 	}
 }
 
 func TestProfileThatIsNotInTheJournalIsLeftOpen(t *testing.T) {
 	s := open(t, t.TempDir(), Options{})
 	ctx := context.Background()
-	if err := s.client.StartProfile(ctx); err != nil {
+	if _, err := s.client.StartProfile(ctx, vllm.ProfileOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if ours, err := CloseLostProfile(ctx, s.dir); ours || err != nil {
@@ -121,7 +122,7 @@ func TestProfileThatIsNotInTheJournalIsLeftOpen(t *testing.T) {
 	if !s.server.ProfileOpen() {
 		t.Error("somebody else's profile was closed")
 	}
-	if err := writeJSON(s.journalPath(), journal{s.client.Target()}); err != nil {
+	if err := writeJSON(s.journalPath(), journal{Target: s.client.Target()}); err != nil {
 		t.Fatal(err)
 	}
 	if ours, err := CloseLostProfile(ctx, s.dir); !ours || err != nil {
@@ -137,15 +138,15 @@ func TestProfileIsClosedOnTheServerThatHasIt(t *testing.T) {
 	}
 	defer other.Close()
 	s := open(t, t.TempDir(), Options{})
-	client, err := vllm.New(other.URL, "")
+	client, err := vllm.New(vllm.Options{Target: other.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.CloseIdle()
-	if err := client.StartProfile(context.Background()); err != nil {
+	if _, err := client.StartProfile(context.Background(), vllm.ProfileOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeJSON(s.journalPath(), journal{other.URL}); err != nil {
+	if err := writeJSON(s.journalPath(), journal{Target: other.URL}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Round(RoundOptions{Streams: 1}); err != nil {
@@ -216,7 +217,7 @@ func TestRefusedProfilesAreExplained(t *testing.T) {
 		defer server.Close()
 		s := open(t, t.TempDir(), Options{Target: server.URL, TraceDir: server.TraceDir})
 		if o.SecondStart != "" {
-			if err := s.client.StartProfile(context.Background()); err != nil {
+			if _, err := s.client.StartProfile(context.Background(), vllm.ProfileOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -298,9 +299,13 @@ func TestRoundOnALiveServer(t *testing.T) {
 	if r.Unprofiled.Recorded || r.Unprofiled.OutputTokens != 20 || r.Unprofiled.SteadySamples != 19 || r.Unprofiled.OutputTokS <= 0 {
 		t.Errorf("unprofiled: %+v", r.Unprofiled)
 	}
+	if r.After == nil || r.After.OutputTokens != 20 || r.StopNs <= 0 {
+		t.Errorf("after the profile: %+v, held for %d ns", r.After, r.StopNs)
+	}
 	if r.Profiled == nil || r.Profiled.Failed != 0 || r.Profiled.SteadySamples < 3 {
 		t.Errorf("profiled: %+v", r.Profiled)
 	}
+	r.Notes = slices.DeleteFunc(r.Notes, aboutAfter) // how busy this machine is
 	if len(r.Traces) != 1 || r.WorldSize != 2 || len(r.Notes) != 1 || r.Notes[0] != "1 of 2 ranks: no complete trace came from rank 1" {
 		t.Errorf("traces: %+v %d %q", r.Traces, r.WorldSize, r.Notes)
 	}
@@ -320,6 +325,7 @@ func TestRoundOnALiveServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	again, err := s.Round(RoundOptions{Streams: 1, OutputTokens: 20, WindowSteps: 4})
+	again.Notes = slices.DeleteFunc(again.Notes, aboutAfter)
 	if diff := cmp.Diff(r.Notes, again.Notes); diff != "" || err != nil {
 		t.Errorf("notes of the round that went on (-before +after):\n%s%v", diff, err)
 	}
@@ -379,7 +385,7 @@ func TestTroubleOfALiveServer(t *testing.T) {
 	o := RoundOptions{Streams: 1, OutputTokens: 10, WindowSteps: 2}
 
 	s := open(t, t.TempDir(), Options{Target: live(t, server, nil)})
-	if _, err := s.Round(o); err == nil || !strings.Contains(err.Error(), "set ROOFLAB_TRACE_DIR") {
+	if _, err := s.Round(o); err == nil || !strings.Contains(err.Error(), "give --trace-dir") {
 		t.Errorf("no trace folder: %v", err)
 	}
 

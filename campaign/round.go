@@ -1,12 +1,15 @@
 package campaign
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -38,7 +41,8 @@ const (
 )
 
 // Round measures one load: a pass without profiler, then a second one in which a short window is profiled while all
-// streams decode. The traces are copied into the campaign's folder and the round is kept in runs/<run>/run.json.
+// streams decode, and on a live server the first pass once more, for what the profiler leaves behind. The traces are copied
+// into the campaign's folder and the round is kept in runs/<run>/run.json.
 // A round that is there already with the same options is returned as it is; one that was stopped half-way goes on.
 // Interrupting the process closes the profile first.
 func (s *Session) Round(o RoundOptions) (data.Round, error) {
@@ -68,41 +72,117 @@ func (s *Session) round(ctx context.Context, o RoundOptions) (data.Round, error)
 	if err != nil {
 		return round, err
 	}
-	run, err := s.readRun()
-	if err != nil {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.limits.Time, fmt.Errorf("the round took longer than its limit of %v; raise --max-seconds, or give fewer tokens", s.limits.Time))
+	defer cancel()
+	if err := s.measure(ctx, &round, o); err != nil {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) && context.Cause(ctx) != ctx.Err() {
+			err = fmt.Errorf("%w (%w)", context.Cause(ctx), err)
+		}
 		return round, err
 	}
-	if kept := find(run, round); kept != nil && !s.opts.Again {
+	return round, nil
+}
+
+// measure does what is left of the round: the pass without profiler, the profiled window, and the pass once more.
+// After each it is kept, so that a round that was stopped goes on there.
+func (s *Session) measure(ctx context.Context, round *data.Round, o RoundOptions) error {
+	s.streams = round.Streams
+	defer s.endProgress()
+	run, err := s.readRun()
+	if err != nil {
+		return err
+	}
+	if kept := find(run, *round); kept != nil && !s.opts.Again {
+		*round = *kept
+		round.Notes = slices.Clone(kept.Notes)
 		if s.finished(*kept) {
-			return *kept, nil
+			return nil
 		}
-		round = *kept
-		round.Notes = slices.Clone(kept.Notes) // of the pass that is not made again
 	}
 	model, err := s.ready(ctx)
 	if err != nil {
-		return round, err
+		return err
 	}
 	if run.Environment.Version == "" {
-		if run.Environment.Version, err = s.client.Version(ctx); err != nil {
-			return round, err
+		if run.Environment.Version, err = s.engine().Version(ctx); err != nil {
+			return err
 		}
 	}
+	if err := s.sameServer(ctx, round); err != nil {
+		return err
+	}
+	pass := s.loadOptions(o, model)
 	if round.Unprofiled == nil {
-		if err := s.unprofiled(ctx, &round, s.loadOptions(o, model)); err != nil {
-			return round, err
+		if err := s.before(ctx, round, pass); err != nil {
+			return err
 		}
-		if err := s.keep(&run, round); err != nil {
-			return round, err
+		if err := s.keep(&run, *round); err != nil {
+			return err
 		}
 	}
 	if s.noTrace(round.Streams) {
-		return round, nil
+		return nil
 	}
-	if err := s.window(ctx, &round, o, s.loadOptions(o, model), model); err != nil {
-		return round, err
+	if !s.hasTraces(*round) {
+		round.After = nil
+		if err := s.window(ctx, round, o, pass, model); err != nil {
+			return err
+		}
+		if err := s.keep(&run, *round); err != nil {
+			return err
+		}
 	}
-	return round, s.keep(&run, round)
+	if s.about == nil && round.After == nil {
+		if err := s.after(ctx, round, pass); err != nil {
+			return err
+		}
+		return s.keep(&run, *round)
+	}
+	return nil
+}
+
+// sameServer notes which process of the server is measured. A round that another one began starts again: figures of two
+// processes are no pair.
+func (s *Session) sameServer(ctx context.Context, round *data.Round) error {
+	if s.about != nil {
+		return nil
+	}
+	m, err := s.client.Metrics(ctx)
+	if err != nil {
+		return err
+	}
+	now := processOf(m)
+	if round.Unprofiled != nil && (round.Server != 0 && now != round.Server || fell(m, round.Metrics)) {
+		*round = data.Round{Streams: round.Streams, InputTokens: round.InputTokens, OutTokens: round.OutTokens, WindowSteps: round.WindowSteps,
+			Notes: []string{"the server was started again while this load was measured; the round was measured anew from its start"}}
+	}
+	round.Server, s.started = now, now
+	return nil
+}
+
+// processOf returns when the process of a server began, in seconds since the epoch; 0 when it does not say.
+func processOf(m metrics.Scrape) int64 {
+	started, _ := m.Sum("process_start_time_seconds")
+	return int64(started)
+}
+
+// fell says that a counter is below what it was after the round's first pass. Servers of several processes, and SGLang, do not
+// say when they began.
+func fell(m metrics.Scrape, was []data.Delta) bool {
+	for _, d := range was {
+		if now, ok := m.Sum(d.Name); ok && now < d.After && !strings.HasSuffix(d.Name, "_sum") { // sums of seconds are rounded
+			return true
+		}
+	}
+	return false
+}
+
+// sameProcess returns an error when another process of the server answers than the one that the round began with.
+func sameProcess(m metrics.Scrape, round data.Round) error {
+	if processOf(m) != round.Server || fell(m, round.Metrics) {
+		return errors.New("the server was started again during the round: see its log; the same command measures the round anew")
+	}
+	return nil
 }
 
 // plan fills in defaults and refuses what cannot be measured.
@@ -117,12 +197,12 @@ func (s *Session) plan(o *RoundOptions) (data.Round, error) {
 			}
 			return data.Round{}, fmt.Errorf("%s/%s was not recorded with %d streams; recorded: %v", s.about.Campaign, s.about.Run, o.Streams, have)
 		}
-		if or(o.InputTokens, l.InputTokens) != l.InputTokens || or(o.OutputTokens, l.OutputTokens) != l.OutputTokens {
+		if cmp.Or(o.InputTokens, l.InputTokens) != l.InputTokens || cmp.Or(o.OutputTokens, l.OutputTokens) != l.OutputTokens {
 			notes = append(notes, fmt.Sprintf("recorded with %d prompt and %d output tokens", l.InputTokens, l.OutputTokens))
 		}
 		o.InputTokens, o.OutputTokens = l.InputTokens, l.OutputTokens
 	}
-	o.InputTokens, o.OutputTokens, o.WindowSteps = or(o.InputTokens, defaultInput), or(o.OutputTokens, defaultOutput), or(o.WindowSteps, defaultWindow)
+	o.InputTokens, o.OutputTokens, o.WindowSteps = cmp.Or(o.InputTokens, defaultInput), cmp.Or(o.OutputTokens, defaultOutput), cmp.Or(o.WindowSteps, defaultWindow)
 	if o.WindowSeconds == 0 {
 		o.WindowSeconds = defaultSecond
 	}
@@ -131,6 +211,8 @@ func (s *Session) plan(o *RoundOptions) (data.Round, error) {
 		return data.Round{}, fmt.Errorf("a window of %d steps and %g s: give 1 to 256 steps and at most 60 s, else traces get too large to read", o.WindowSteps, o.WindowSeconds)
 	case o.Streams < 1:
 		return data.Round{}, fmt.Errorf("give the number of streams, such as 1, 64 or 256")
+	case o.Streams > s.limits.Streams && s.about == nil:
+		return data.Round{}, fmt.Errorf("%d streams are more than the limit of %d that protects the server; raise it with --max-streams", o.Streams, s.limits.Streams)
 	}
 	round := data.Round{Streams: o.Streams, InputTokens: o.InputTokens, OutTokens: o.OutputTokens, WindowSteps: o.WindowSteps, Notes: notes}
 	if s.about != nil {
@@ -139,17 +221,10 @@ func (s *Session) plan(o *RoundOptions) (data.Round, error) {
 	return round, nil
 }
 
-func or(v, otherwise int) int {
-	if v == 0 {
-		return otherwise
-	}
-	return v
-}
-
 // ready checks what a round needs before it disturbs anybody.
 func (s *Session) ready(ctx context.Context) (vllm.Model, error) {
-	if s.traceDir == "" {
-		return vllm.Model{}, fmt.Errorf("the server writes traces on its own disk and does not name them: give --trace-dir, or set ROOFLAB_TRACE_DIR, to its torch_profiler_dir as seen from here")
+	if err := s.findFolder(ctx); err != nil {
+		return vllm.Model{}, err
 	}
 	model, err := s.served(ctx)
 	if err != nil {
@@ -157,6 +232,26 @@ func (s *Session) ready(ctx context.Context) (vllm.Model, error) {
 	}
 	s.manifest.Model.Served = model.ID // kept with the first round
 	return model, s.recoverProfile(ctx)
+}
+
+// findFolder finds out where the server writes its traces: as it was said, else as the server's own process was told.
+func (s *Session) findFolder(ctx context.Context) error {
+	if s.folder != nil {
+		return nil
+	}
+	dir := s.traceDir
+	if dir == "" {
+		dir = s.profilerDir(ctx)
+	}
+	if dir == "" {
+		return errNoFolder
+	}
+	if s.host.Local() {
+		s.folder = sharedFolder{dir}
+	} else {
+		s.folder = hostFolder{s.host, dir, filepath.Join(s.dir, ".fetch"), func(detail string) { s.tell("fetch the traces", detail) }}
+	}
+	return nil
 }
 
 // noTrace says that a replay has figures of this load but no trace.
@@ -177,18 +272,23 @@ func find(run data.Run, like data.Round) *data.Round {
 	return nil
 }
 
-// finished says that nothing is left to measure: the traces are there, byte for byte.
+// finished says that nothing is left to measure.
 func (s *Session) finished(r data.Round) bool {
-	if r.Unprofiled == nil || len(r.Traces) == 0 {
-		return r.Unprofiled != nil && s.noTrace(r.Streams)
+	if r.Unprofiled == nil || s.noTrace(r.Streams) {
+		return r.Unprofiled != nil
 	}
+	return s.hasTraces(r) && (s.about != nil || r.After != nil || r.StopNs == 0) // older campaigns have no pass after the profile
+}
+
+// hasTraces says that the round's traces are there, byte for byte.
+func (s *Session) hasTraces(r data.Round) bool {
 	for _, t := range r.Traces {
 		f, err := hashFile(filepath.Join(s.dir, filepath.FromSlash(t.Path)))
 		if err != nil || f.SHA256 != t.SHA256 {
 			return false
 		}
 	}
-	return true
+	return len(r.Traces) > 0
 }
 
 // keep puts the round into run.json, in place of one with the same load, ordered by streams.
@@ -238,132 +338,6 @@ func (s *Session) introduce(run data.Run) error {
 func (s *Session) loadOptions(o RoundOptions, model vllm.Model) load.Options {
 	return load.Options{Client: s.client, Replay: s.about, Model: model.ID, Streams: o.Streams,
 		InputTokens: o.InputTokens, OutputTokens: o.OutputTokens, Vocabulary: s.vocabulary()}
-}
-
-// unprofiled measures the load without the profiler, and what the server's counters did meanwhile.
-// A live server is warmed up before: its first requests compile and fill caches, which no later ones do.
-func (s *Session) unprofiled(ctx context.Context, round *data.Round, o load.Options) error {
-	if s.about == nil {
-		warm := o
-		warm.OutputTokens = min(warmTokens, o.OutputTokens)
-		if _, err := load.Run(ctx, warm); err != nil {
-			return fmt.Errorf("warm-up: %w", err)
-		}
-	}
-	before, err := s.client.Metrics(ctx)
-	if err != nil {
-		return err
-	}
-	if err := s.keepAnswers(ctx, before); err != nil {
-		return err
-	}
-	if busy, _ := before.Sum("vllm:num_requests_running"); busy > 0 && s.about == nil {
-		round.Notes = append(round.Notes, fmt.Sprintf("other traffic: %.0f requests ran when the round began", busy))
-	}
-	result, err := load.Run(ctx, o)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if err != nil {
-		return err
-	}
-	after, err := s.client.Metrics(ctx)
-	if err != nil {
-		return err
-	}
-	round.Unprofiled = &result.LoadResult
-	for _, e := range result.Errors {
-		round.Notes = append(round.Notes, "failed requests, "+e)
-	}
-	if metrics.Restarted(before, after) {
-		return fmt.Errorf("the server was started again during the pass; see its log")
-	}
-	round.Metrics = deltas(before, after)
-	made := metrics.Compare(before, after, "vllm:generation_tokens_total")
-	if made.Found && made.Increase() != float64(result.OutputTokens) {
-		round.Notes = append(round.Notes, fmt.Sprintf("the server generated %.0f tokens, the streams received %d: there was other traffic or requests failed", made.Increase(), result.OutputTokens))
-	}
-	return nil
-}
-
-// watched are the counters that a round keeps.
-var watched = []string{"vllm:prompt_tokens_total", "vllm:generation_tokens_total", "vllm:request_success_total", "vllm:num_preemptions_total",
-	"vllm:prefix_cache_hits_total", "vllm:iteration_tokens_total_count", "vllm:inter_token_latency_seconds_sum", "vllm:inter_token_latency_seconds_count", "vllm:spec_decode_num_drafts_total"}
-
-func deltas(before, after metrics.Scrape) []data.Delta {
-	var ds []data.Delta
-	for _, name := range watched {
-		if d := metrics.Compare(before, after, name); d.Found {
-			ds = append(ds, data.Delta{Name: name, Before: d.Before, After: d.After})
-		}
-	}
-	return ds
-}
-
-// window makes the load again, profiles a window of it and collects the traces.
-func (s *Session) window(ctx context.Context, round *data.Round, o RoundOptions, opts load.Options, model vllm.Model) error {
-	if s.about != nil {
-		opts.Hold, opts.OutputTokens = holdTokens, 2*holdTokens+o.WindowSteps
-	} else {
-		opts.OutputTokens = longAnswer(o, model)
-	}
-	seen, err := listTraces(s.traceDir)
-	if err != nil {
-		return err
-	}
-	start, err := s.client.Metrics(ctx)
-	if err != nil {
-		return err
-	}
-	pass, err := load.Start(ctx, opts)
-	if err != nil {
-		return err
-	}
-	defer pass.Stop()
-	if _, err := pass.AllDecode(ctx); err != nil {
-		return err
-	}
-	err = s.profiled(ctx, func() error {
-		pass.OpenWindow()
-		defer pass.CloseWindow()
-		limit, cancel := context.WithTimeout(ctx, time.Duration(o.WindowSeconds*float64(time.Second)))
-		defer cancel()
-		if err := pass.Steps(limit, o.WindowSteps); err != nil && limit.Err() == nil {
-			return err
-		}
-		return ctx.Err()
-	})
-	if err != nil {
-		return err
-	}
-	pass.Stop()
-	end, err := s.client.Metrics(ctx)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if err != nil {
-		return fmt.Errorf("the server does not answer after the profile: %w", err)
-	}
-	if metrics.Restarted(start, end) {
-		return fmt.Errorf("the server was started again during the profile; see its log (a worker that dies while it writes a trace takes the server down)")
-	}
-	if s.about == nil { // a replay repeats the unprofiled gaps: no measurement of what the profiler costs
-		result, err := pass.Wait()
-		if err != nil {
-			return err
-		}
-		round.Profiled = &result.LoadResult
-	}
-	return s.collect(ctx, round, seen)
-}
-
-// longAnswer returns output tokens that outlast the start of the profiler, as far as the model's length allows.
-func longAnswer(o RoundOptions, model vllm.Model) int {
-	n := o.OutputTokens + o.WindowSteps + slackTokens
-	if model.MaxModelLen > o.InputTokens {
-		n = min(n, model.MaxModelLen-o.InputTokens)
-	}
-	return n
 }
 
 // vocabulary reads the model's number of token ids; 0 when the folder does not say.

@@ -36,6 +36,8 @@ func (r *reader) command(argv []string, env *environ, dir string) error {
 		return r.docker(argv[slices.Index(argv, "run")+1:], env, dir)
 	case base == "srun":
 		return r.srun(argv, env, dir)
+	case base == "apptainer" || base == "singularity":
+		return r.apptainer(argv, env, dir)
 	case wrappers[base]:
 		for i := 1; i < len(argv); i++ {
 			if startsProgram(argv[i:]) {
@@ -66,7 +68,7 @@ func startsProgram(argv []string) bool {
 	case strings.HasPrefix(base, "python"):
 		return len(argv) > 1
 	}
-	return base == "env" || isShell(base) || base == "docker" || base == "podman" || base == "srun" || wrappers[base] || strings.HasSuffix(base, ".sh")
+	return base == "env" || isShell(base) || base == "docker" || base == "podman" || base == "srun" || base == "apptainer" || base == "singularity" || wrappers[base] || strings.HasSuffix(base, ".sh")
 }
 
 func (r *reader) keep(engine, program string, argv []string, env *environ) {
@@ -174,6 +176,37 @@ func (r *reader) srun(argv []string, env *environ, dir string) error {
 	return nil
 }
 
+// apptainer follows `apptainer exec [OPTIONS] IMAGE PROGRAM`: the program has the caller's environment, what --env adds, and
+// APPTAINERENV_NAME as NAME.
+func (r *reader) apptainer(argv []string, env *environ, dir string) error {
+	env = env.clone()
+	for name, v := range env.vars {
+		for _, prefix := range []string{"APPTAINERENV_", "SINGULARITYENV_"} {
+			if inner, ok := strings.CutPrefix(name, prefix); ok {
+				v.Name = inner
+				env.vars[inner] = v
+			}
+		}
+	}
+	for i := 1; i < len(argv); i++ {
+		list, ok := strings.CutPrefix(argv[i], "--env=")
+		if argv[i] == "--env" && i+1 < len(argv) {
+			i++
+			list, ok = argv[i], true
+		}
+		if ok {
+			slurmExport(list, env)
+			continue
+		}
+		if i > 2 && !strings.HasPrefix(argv[i], "-") && startsProgram(argv[i:]) {
+			err := r.command(argv[i:], env, dir)
+			r.setImage(argv[i-1])
+			return err
+		}
+	}
+	return nil
+}
+
 // slurmExport applies --export=ALL,NAME=VALUE.
 func slurmExport(list string, env *environ) {
 	for _, item := range strings.Split(list, ",") {
@@ -191,7 +224,7 @@ func (r *reader) setImage(image string) {
 		return
 	}
 	r.found.Image = image
-	tag := image[strings.LastIndexByte(image, '/')+1:]
+	tag, _, _ := strings.Cut(image[strings.LastIndexByte(image, '/')+1:], "@")
 	if _, after, ok := strings.Cut(tag, ":"); ok {
 		tag = after
 	}

@@ -112,7 +112,7 @@ func (r *reader) readFile(name string) ([]byte, error) {
 // container follows what runs inside: the given entry point, or that of the image.
 func (r *reader) container(c container) error {
 	argv := append(slices.Clone(c.entrypoint), c.args...)
-	serverImage := len(c.entrypoint) == 0 && strings.Contains(path.Base(strings.SplitN(c.image, ":", 2)[0]), "vllm")
+	serverImage := len(c.entrypoint) == 0 && strings.Contains(imageName(c.image), "vllm")
 	isOpenAI := strings.Contains(c.image, "vllm-openai")
 	switch {
 	case serverImage && (isOpenAI || len(argv) > 0 && strings.HasPrefix(argv[0], "-")):
@@ -126,6 +126,13 @@ func (r *reader) container(c container) error {
 	}
 	r.setImage(c.image)
 	return nil
+}
+
+// imageName is the last part of an image's name without registry, tag and digest.
+func imageName(image string) string {
+	image, _, _ = strings.Cut(image, "@")
+	name, _, _ := strings.Cut(path.Base(image), ":")
+	return name
 }
 
 // entryPoint names the program of a vLLM image: `vllm serve` takes a positional model, the older API server does not.

@@ -136,6 +136,9 @@ func FuzzRead(f *testing.F) {
 		"kind: Pod\nspec: {containers: [{command: [vllm, serve], args: [m, --port=$(P)], env: [{name: P, value: '1'}]}]}\n",
 		"export A=1; ARGS=(--x \"$A\"); [[ $A == 1 ]] && exec env B=2 vllm serve m \"${ARGS[@]}\"\n",
 		"docker run -it -e A=1 --entrypoint bash img -lc 'vllm serve m --x.y+ 1,2 -O3'\n",
+		"A ?= $(B)$(B)\nB := ${A}\nexport A\nrun:\n\t@vllm serve $(A) $$X \\\n\t $@\n",
+		"[supervisord]\nenvironment=A=\"x,y\"\n[program:v]\ncommand=vllm serve %(ENV_A)s\n  -tp 2 ; c\n",
+		"[Service]\nEnvironmentFile=a.service\nA = \"x\\\n\"'y'z \nExecStart=apptainer exec --env A=1 i.sif vllm serve m\n",
 	} {
 		f.Add(s)
 	}
@@ -143,7 +146,7 @@ func FuzzRead(f *testing.F) {
 		if len(text) > 2000 {
 			return
 		}
-		for _, name := range []string{"a.service", "a.container", "a.yaml", "a.sh"} {
+		for _, name := range []string{"a.service", "a.container", "a.yaml", "a.sh", "a.conf", "a.mk"} {
 			fsys := fstest.MapFS{name: {Data: []byte(text)}}
 			if s, err := Read(fsys, name, Context{}); err == nil {
 				Compare(s, s, HTTP{}).Table()

@@ -1,5 +1,5 @@
 // Package launch finds out how an inference server is, or would be, started: systemd units with drop-ins, docker and podman
-// lines, quadlets, compose files, Kubernetes manifests, Slurm and shell scripts, and the live process in /proc. Every level
+// lines, quadlets, compose files, Kubernetes manifests, Slurm and shell scripts, Makefiles, supervisord, and the live process in /proc. Every level
 // of quoting and replacing is undone, the server's arguments are parsed as the server parses them, and what a file says is
 // compared with what runs.
 //
@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 	"strings"
 
@@ -52,7 +53,7 @@ const Mask = "***"
 // The zero value is right for most files.
 type Context struct {
 	Instance  string            // %i of a template unit
-	Service   string            // of a compose file
+	Service   string            // of a compose file; program of supervisord, target of a Makefile
 	Container string            // of a Kubernetes pod
 	Version   string            // of the server, if no image names it
 	Home      string            // of the user who starts it; "/home" if empty
@@ -62,7 +63,7 @@ type Context struct {
 
 // Read finds the server that a file starts. The name is a path in fsys, whose root stands for "/" as well as for the
 // folder of the file: /etc/vllm/x.env is read from etc/vllm/x.env. Units are told by .service, quadlets by .container,
-// compose files and manifests by their YAML; everything else is read as a shell script.
+// compose files and manifests by their YAML, supervisord's files by a [program:...], Makefiles by their name; everything else is read as a shell script.
 func Read(fsys fs.FS, name string, c Context) (Server, error) {
 	raw, err := readUnitAware(fsys, name)
 	if err != nil {
@@ -73,9 +74,13 @@ func Read(fsys fs.FS, name string, c Context) (Server, error) {
 	case strings.HasSuffix(name, ".service"):
 		return r.finish(name, "systemd unit", r.unit(name))
 	case strings.HasSuffix(name, ".container"):
-		return r.finish(name, "quadlet", r.quadlet(name, raw))
+		return r.finish(name, "quadlet", r.quadlet(name))
 	case strings.HasSuffix(name, ".yaml"), strings.HasSuffix(name, ".yml"):
 		return r.yaml(name, raw)
+	case strings.HasPrefix(path.Base(name), "Makefile"), strings.HasSuffix(name, ".mk"):
+		return r.finish(name, "makefile", r.makefile(name, string(raw)))
+	case strings.Contains("\n"+string(raw), "\n[program:"):
+		return r.finish(name, "supervisord configuration", r.supervisor(name, string(raw)))
 	}
 	form := "shell script"
 	if strings.Contains(string(raw), "\n#SBATCH ") {

@@ -185,32 +185,82 @@ func setItems(env *environ, lines []string, sp specifiers) error {
 	return nil
 }
 
-// unitEnvFile reads NAME=VALUE lines; quotes wrap values, a backslash joins lines.
+// unitEnvFile reads an EnvironmentFile as systemd does (parse_env_file of its env-file.c): quotes at the start of a value
+// and after another quote, a backslash outside of quotes takes the next character as it is and joins lines, a quoted value
+// may have several lines, comments stand at the start of a line only. What is no name, such as "export X", sets nothing.
 func unitEnvFile(text string, env *environ) {
-	text = strings.ReplaceAll(text, "\\\n", "")
-	for _, line := range strings.Split(text, "\n") {
-		line = strings.TrimSpace(line)
-		if line == "" || line[0] == '#' || line[0] == ';' {
+	for text != "" {
+		text = strings.TrimLeft(text, " \t\r\n")
+		line, rest, _ := strings.Cut(text, "\n")
+		at := strings.IndexByte(line, '=')
+		if line == "" || line[0] == '#' || line[0] == ';' || at < 0 {
+			text = rest
 			continue
 		}
-		k, v, ok := strings.Cut(line, "=")
-		if !ok {
-			continue
+		name := strings.TrimSpace(line[:at])
+		var value string
+		if value, text = unitEnvValue(text[at+1:]); isName(name) {
+			env.set(name, value)
 		}
-		env.set(strings.TrimSpace(k), unquoteValue(strings.TrimSpace(v)))
 	}
 }
 
-// unquoteValue removes the quotes around a value and the backslashes inside double quotes.
-func unquoteValue(v string) string {
-	if len(v) < 2 || v[0] != v[len(v)-1] || v[0] != '"' && v[0] != '\'' {
-		return v
+// unitEnvValue reads a value up to the end of its line and returns what follows.
+func unitEnvValue(text string) (value, rest string) {
+	const blanks = " \t\r"
+	var b strings.Builder
+	started, kept := false, 0 // outside of quotes; blanks at the end do not count
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\n':
+			return b.String()[:kept], text[i+1:]
+		case c == '\\':
+			started = true
+			if i++; i < len(text) && text[i] != '\n' {
+				b.WriteByte(text[i])
+			}
+			kept = b.Len()
+		case !started && c == '\'':
+			end := strings.IndexByte(text[i+1:], '\'')
+			if end < 0 {
+				return b.String() + text[i+1:], ""
+			}
+			b.WriteString(text[i+1 : i+1+end])
+			i, kept = i+1+end, b.Len()
+		case !started && c == '"':
+			inner, n := unitDoubleQuoted(text[i+1:])
+			b.WriteString(inner)
+			i, kept = i+n, b.Len()
+		case strings.IndexByte(blanks, c) >= 0:
+			if started {
+				b.WriteByte(c)
+			}
+		default:
+			b.WriteByte(c)
+			started, kept = true, b.Len()
+		}
 	}
-	inner := v[1 : len(v)-1]
-	if v[0] == '\'' {
-		return inner
+	return b.String()[:kept], ""
+}
+
+// unitDoubleQuoted reads up to the closing quote and returns how many bytes it took with it.
+func unitDoubleQuoted(text string) (value string, n int) {
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			return b.String(), i + 1
+		case c == '\\' && i+1 < len(text):
+			if i++; strings.IndexByte("\"\\`$", text[i]) >= 0 {
+				b.WriteByte(text[i])
+			} else if text[i] != '\n' {
+				b.WriteString(text[i-1 : i+1])
+			}
+		default:
+			b.WriteByte(c)
+		}
 	}
-	return strings.NewReplacer(`\"`, `"`, `\\`, `\`, `\$`, `$`, "\\`", "`").Replace(inner)
+	return b.String(), len(text)
 }
 
 // specifiers are the % marks of a unit that files can settle.
@@ -365,8 +415,11 @@ func shorten(s string) string {
 }
 
 // quadlet follows Exec= of a podman .container file: Environment= there is the container's, not that of [Service].
-func (r *reader) quadlet(name string, raw []byte) error {
-	entries := parseUnit(string(raw))
+func (r *reader) quadlet(name string) error {
+	entries, err := r.unitEntries(name, name)
+	if err != nil {
+		return err
+	}
 	sp := specifiers{name: path.Base(name), instance: r.ctx.Instance, home: r.home()}
 	c := container{env: newEnviron(true)}
 	host, err := r.unitEnv(entries, sp)

@@ -2,7 +2,9 @@ package launch
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -181,9 +183,7 @@ func quoteJSON(s string) string {
 // compose follows the services of a compose file; the first server counts unless the context names a service.
 func (r *reader) compose(name string, d node) error {
 	dir := path.Dir(name)
-	outer := newEnviron(false)
-	outer.caller = r.ctx.Env
-	dot := newEnviron(false)
+	dot := newEnviron(false) // what compose knows: its caller's environment and .env
 	dot.caller = r.ctx.Env
 	if raw, err := r.readFile(path.Join(dir, ".env")); err == nil {
 		dotEnv(string(raw), dot, dot)
@@ -202,17 +202,22 @@ func (r *reader) compose(name string, d node) error {
 			files = []node{one}
 		}
 		for _, f := range files {
-			file := in.text(f)
+			file, optional := in.text(f), false
 			if f.isMap() {
-				file = in.text(f.get("path"))
+				required, given := f.get("required").isBool()
+				file, optional = in.text(f.get("path")), given && !required
 			}
 			raw, err := r.readFile(resolve(dir, file))
+			if optional && errors.Is(err, fs.ErrNotExist) {
+				r.note("env_file_absent", file, "optional environment file is not there")
+				continue
+			}
 			if err != nil {
 				return fmt.Errorf("service %s: env_file: %w", s.key, err)
 			}
 			dotEnv(string(raw), c.env, dot)
 		}
-		in.environment(s.value.get("environment"), c.env, outer)
+		in.environment(s.value.get("environment"), c.env, dot)
 		c.entrypoint = in.words(s.value.get("entrypoint"))
 		c.args = in.words(s.value.get("command"))
 		if in.err != nil {
@@ -236,7 +241,9 @@ func dotEnv(text string, env, lookup *environ) {
 		}
 		v = strings.TrimSpace(v)
 		single := strings.HasPrefix(v, "'")
-		if !single && !strings.HasPrefix(v, `"`) {
+		if single || strings.HasPrefix(v, `"`) {
+			v = v[:quoteEnd(v)]
+		} else {
 			v, _, _ = strings.Cut(v, " #")
 			v = strings.TrimSpace(v)
 		}
@@ -245,6 +252,31 @@ func dotEnv(text string, env, lookup *environ) {
 		}
 		env.set(strings.TrimSpace(k), v)
 	}
+}
+
+// quoteEnd returns the length of the quoted text at the start of v; what follows is a comment.
+func quoteEnd(v string) int {
+	for i := 1; i < len(v); i++ {
+		switch {
+		case v[i] == '\\' && v[0] == '"':
+			i++
+		case v[i] == v[0]:
+			return i + 1
+		}
+	}
+	return len(v)
+}
+
+// unquoteValue removes the quotes around a value and the backslashes inside double quotes.
+func unquoteValue(v string) string {
+	if len(v) < 2 || v[0] != v[len(v)-1] || v[0] != '"' && v[0] != '\'' {
+		return v
+	}
+	inner := v[1 : len(v)-1]
+	if v[0] == '\'' {
+		return inner
+	}
+	return strings.NewReplacer(`\"`, `"`, `\\`, `\`, `\$`, `$`, "\\`", "`").Replace(inner)
 }
 
 // interpolator replaces ${VAR} in compose files and keeps the first error (${VAR:?message}).

@@ -5,18 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/rooflab/rooflab/campaign/vllm"
 )
 
 // Decoding is the state of a server under load.
 type Decoding struct {
 	Running, Waiting int  // as /metrics says
-	Reported         bool // /metrics has these gauges
+	Reported         bool // /metrics has these gauges and keeps them current; else only the streams were looked at
 }
 
-// AllDecode waits until every stream has received two tokens and the server says that it runs all of them and lets none wait.
-// It gives up with an explanation when the load ends before that.
+// AllDecode waits until every stream has received two chunks and the server says that it runs all of them and lets none
+// wait. It gives up with an explanation when the load ends before that. A server that does not say counts as one that does.
 func (p *Pass) AllDecode(ctx context.Context) (Decoding, error) {
-	err := p.until(ctx, "before all streams decoded", func() bool { return p.atLeast(2) == p.opts.Streams })
+	if p.opts.Rate > 0 {
+		return Decoding{}, errors.New("load: an open loop has no fixed number of streams that could all decode")
+	}
+	err := p.until(ctx, "before all streams decoded", func() bool { return p.decoding(2) == p.opts.Streams })
 	if errors.Is(err, errEnded) {
 		err = fmt.Errorf("%w before all %d of them decoded at once; give more output tokens", err, p.opts.Streams)
 	}
@@ -25,25 +30,16 @@ func (p *Pass) AllDecode(ctx context.Context) (Decoding, error) {
 	}
 	const poll = 50 * time.Millisecond
 	for {
-		m, err := p.opts.Client.Metrics(ctx)
-		if err != nil {
-			return Decoding{}, err
-		}
-		running, ok := m.Sum("vllm:num_requests_running")
-		waiting, _ := m.Sum("vllm:num_requests_waiting")
-		d := Decoding{int(running), int(waiting), ok}
-		if !ok || d.Waiting == 0 && d.Running >= p.opts.Streams {
-			return d, nil
+		d, err := p.traffic(ctx)
+		if err != nil || !d.Reported || d.Waiting == 0 && d.Running >= p.opts.Streams {
+			return d, err
 		}
 		select {
 		case <-ctx.Done():
 			return d, ctx.Err()
 		case <-p.done:
-			p.mu.Lock()
-			failed := reasons(p.failed)
-			p.mu.Unlock()
-			if len(failed) > 0 {
-				return d, fmt.Errorf("load: a request failed before all streams decoded: %s", failed[0])
+			if why := p.firstFailure(); why != "" {
+				return d, fmt.Errorf("load: a request failed before all streams decoded: %s", why)
 			}
 			return d, fmt.Errorf("load: the server never ran all %d streams at once (last: %d running, %d waiting); raise --max-num-seqs, or the KV cache is too small", p.opts.Streams, d.Running, d.Waiting)
 		case <-time.After(poll):
@@ -51,17 +47,33 @@ func (p *Pass) AllDecode(ctx context.Context) (Decoding, error) {
 	}
 }
 
-// Steps waits until n more tokens have arrived at the slowest stream, or the streams end.
-func (p *Pass) Steps(ctx context.Context, n int) error {
-	p.mu.Lock()
-	from := make(map[int]int, len(p.decoding))
-	for i, chunks := range p.decoding {
-		from[i] = chunks
+func (p *Pass) traffic(ctx context.Context) (Decoding, error) {
+	m, err := p.opts.Client.Metrics(ctx)
+	var refused *vllm.StatusError
+	if errors.As(err, &refused) { // a server without /metrics
+		return Decoding{}, nil
 	}
-	p.mu.Unlock()
+	if err != nil {
+		return Decoding{}, err
+	}
+	running, waiting, ok := gauges(m)
+	return Decoding{running, waiting, ok}, nil
+}
+
+// Steps waits until n more chunks have arrived at the slowest stream, or the streams end.
+func (p *Pass) Steps(ctx context.Context, n int) error {
+	goal := map[int]int64{}
+	for i := range p.slots {
+		if p.slots[i].began.Load() > 0 {
+			goal[i] = p.slots[i].chunks.Load() + int64(n)
+		}
+	}
 	err := p.until(ctx, "while all streams decoded", func() bool {
-		for i, was := range from {
-			if chunks, running := p.decoding[i]; running && chunks < was+n {
+		if p.firstFailure() != "" { // its stream is over, but not because all had arrived
+			return false
+		}
+		for i, want := range goal {
+			if s := &p.slots[i]; s.chunks.Load() < want && !s.over.Load() {
 				return false
 			}
 		}
@@ -73,11 +85,11 @@ func (p *Pass) Steps(ctx context.Context, n int) error {
 	return err
 }
 
-// atLeast counts the streams in flight with so many chunks. The lock is held.
-func (p *Pass) atLeast(chunks int) int {
+// decoding counts the requests in flight that have received so many chunks.
+func (p *Pass) decoding(chunks int64) int {
 	n := 0
-	for _, c := range p.decoding {
-		if c >= chunks {
+	for i := range p.slots {
+		if p.slots[i].decoding() >= chunks {
 			n++
 		}
 	}
@@ -86,32 +98,43 @@ func (p *Pass) atLeast(chunks int) int {
 
 var errEnded = errors.New("load: the streams ended")
 
-// until waits for a condition, which is checked under the lock whenever something arrives. It returns errEnded when the
-// streams end without it, and says when it was that a request failed.
+// until waits for a condition and looks at it every millisecond: streams that had to wake somebody with every token would
+// spend more time on that than on the tokens. It returns errEnded when the streams end without it, and says when it was that
+// a request failed.
 func (p *Pass) until(ctx context.Context, when string, ready func() bool) error {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
 	for {
-		p.mu.Lock()
-		ok, news := ready(), p.news
-		failed := reasons(p.failed)
-		p.mu.Unlock()
-		if ok {
+		over := false
+		select {
+		case <-p.done:
+			over = true
+		default:
+		}
+		if ready() {
 			return nil
 		}
-		if len(failed) > 0 {
-			return fmt.Errorf("load: a request failed %s: %s", when, failed[0])
+		if why := p.firstFailure(); why != "" {
+			return fmt.Errorf("load: a request failed %s: %s", when, why)
+		}
+		if over {
+			return errEnded
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-p.done:
-			p.mu.Lock()
-			ok := ready()
-			p.mu.Unlock()
-			if ok {
-				return nil
-			}
-			return errEnded
-		case <-news:
+		case <-tick.C:
 		}
 	}
+}
+
+// firstFailure returns the most frequent reason for failed requests, "" when none failed.
+func (p *Pass) firstFailure() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.failed) == 0 {
+		return ""
+	}
+	return reasons(p.failed)[0]
 }

@@ -1,6 +1,7 @@
-// Package load keeps a fixed number of streams decoding on a server and measures what a client sees:
-// TTFT, ITL and TPOT as `vllm bench serve` defines them, and the gap between tokens while all streams decode.
-// It does not open profiles, choose loads, or keep results.
+// Package load makes load on a server and measures what a client sees, as `vllm bench serve` defines it: TTFT, ITL, TPOT,
+// E2EL, throughput and goodput, and beside that the gap between tokens while all streams decode. A closed loop keeps a fixed
+// number of streams in flight; an open loop sends requests at a rate, whatever the server does. It also notices other
+// people's requests on the same server. It does not open profiles, choose loads, or keep results.
 package load
 
 import (
@@ -9,8 +10,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"sort"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +22,7 @@ import (
 const (
 	MaxStreams  = 1024
 	MaxDuration = time.Hour
+	MaxTokens   = 32 << 20 // prompts and answers of all requests together
 )
 
 // Options describe one pass.
@@ -30,23 +30,56 @@ type Options struct {
 	Client       *vllm.Client
 	Replay       *vllm.Replay // what the server says about itself when it is a replay
 	Model        string
-	Streams      int // kept in flight
+	Streams      int // kept in flight; of an open loop: the most in flight, 0 = MaxStreams
 	InputTokens  int // of every prompt, exactly
 	OutputTokens int // of every answer, exactly
 	Requests     int // in all; 0 is one a stream
+	Warmup       int // requests that are sent before and count nowhere
 	Vocabulary   int // token ids are below it; 0: below 512, which every tokeniser has
 	Hold         int // a replay waits after so many tokens for a profile to start; 0: it does not wait
 	MaxDuration  time.Duration
+
+	Rate       float64 // of an open loop, in requests/s; 0: a closed loop
+	Burstiness float64 // of an open loop: 1 (or 0) is a Poisson process, less is burstier, more is steadier, +Inf is a metronome
+	Seed       uint64  // of the open loop's schedule: the same seed, the same schedule
+
+	SLO SLO // what a good request keeps
 }
 
 // Result is a finished pass.
 type Result struct {
 	data.LoadResult
-	Nearest int      // the recorded number of streams that a replay used instead; 0 = none
-	Errors  []string // why requests failed: the reasons with their counts, the most frequent first
+	TTFT Latency `json:"ttft"` // first token - sent
+	TPOT Latency `json:"tpot"` // of answers of more than one token: (last token - first token) / (tokens - 1)
+	ITL  Latency `json:"itl"`  // every gap between chunks
+	E2EL Latency `json:"e2el"` // last token - sent
+
+	RequestsPerS   float64  `json:"requests_per_s"`
+	TotalTokS      float64  `json:"total_tok_s"`               // prompts and answers
+	GoodRequests   int      `json:"good_requests,omitempty"`   // requests that kept the SLO
+	GoodputPerS    float64  `json:"goodput_per_s,omitempty"`   // the same, a second
+	MaxInFlight    int      `json:"max_in_flight"`             // requests at one time
+	PeakConcurrent int      `json:"peak_concurrent"`           // requests that were in flight in the same second, as vllm bench serve counts
+	PeakOutputTokS float64  `json:"peak_output_tok_s"`         // chunks in the busiest second
+	Open           *Open    `json:"open,omitempty"`            // how the schedule was kept, of an open loop
+	Nearest        int      `json:"nearest_streams,omitempty"` // the recorded number of streams that a replay used instead; 0 = none
+	Foreign        string   `json:"foreign_traffic,omitempty"` // that other people's requests ran at the same time, in words; "" = none was seen
+	Notes          []string `json:"notes,omitempty"`           // what a reader of the figures must know
+	Errors         []string `json:"errors,omitempty"`          // why requests failed: the reasons with their counts, the most frequent first
+	Samples        []Sample `json:"-"`                         // every request, in the order of sending; see WriteSamples
 }
 
 func (o *Options) check() error {
+	open := o.Rate != 0
+	if open && o.Streams == 0 {
+		o.Streams = MaxStreams
+	}
+	if o.Requests == 0 && !open {
+		o.Requests = o.Streams
+	}
+	if o.Burstiness == 0 {
+		o.Burstiness = 1
+	}
 	switch {
 	case o.Streams < 1 || o.Streams > MaxStreams:
 		return fmt.Errorf("%d streams: give 1 to %d", o.Streams, MaxStreams)
@@ -54,12 +87,20 @@ func (o *Options) check() error {
 		return fmt.Errorf("%d input and %d output tokens: give at least 1 each", o.InputTokens, o.OutputTokens)
 	case o.MaxDuration < 0 || o.MaxDuration > MaxDuration:
 		return fmt.Errorf("duration %v: give at most %v", o.MaxDuration, MaxDuration)
-	}
-	if o.Requests == 0 {
-		o.Requests = o.Streams
-	}
-	if o.Requests < o.Streams {
+	case !open && o.Requests < o.Streams:
 		return fmt.Errorf("%d requests cannot keep %d streams busy", o.Requests, o.Streams)
+	case open && o.Requests < 1:
+		return fmt.Errorf("%d requests: an open loop needs to know how many to send", o.Requests)
+	case o.Warmup < 0:
+		return fmt.Errorf("%d requests to warm up: give 0 or more", o.Warmup)
+	case !(o.Rate >= 0) || math.IsInf(o.Rate, 0):
+		return fmt.Errorf("rate %v: give requests a second", o.Rate)
+	case !(o.Burstiness > 0):
+		return fmt.Errorf("burstiness %v: give a number above 0; 1 is a Poisson process", o.Burstiness)
+	case open && o.Replay != nil:
+		return errors.New("a replay has its recorded loads only: give no rate")
+	case o.Requests > MaxTokens/(o.InputTokens+o.OutputTokens):
+		return fmt.Errorf("%d requests of %d+%d tokens: one pass has at most %d tokens", o.Requests, o.InputTokens, o.OutputTokens, MaxTokens)
 	}
 	if o.MaxDuration == 0 {
 		o.MaxDuration = 30 * time.Minute
@@ -73,28 +114,22 @@ func (o *Options) check() error {
 // Pass is a load that runs in the background.
 type Pass struct {
 	opts   Options
-	base   time.Time
-	seed   uint64 // of the prompts
+	base   time.Time // the zero of all times
+	seed   uint64    // of the prompts
 	cancel context.CancelFunc
 	next   atomic.Int64
+	slots  []slot
+	flight flight
+	watch  *watch // nil: nobody else can be on the server
 	done   chan struct{}
 
-	mu       sync.Mutex
-	news     chan struct{} // closed and replaced when a token arrives
-	decoding map[int]int   // request -> chunks so far, of those in flight
-	requests []request
-	failed   map[string]int
-	cut      bool  // Stop was called: streams that end by it are no failures
-	window   *span // the steady ITL is taken inside it only; nil: over the whole pass
-}
-
-// request is one finished request. Times are in ns on the clock of the pass.
-type request struct {
-	sent     int64
-	arrivals []int64 // of chunks
-	tokens   int
-	prompt   int
-	nearest  int
+	mu      sync.Mutex
+	samples []Sample
+	failed  map[string]int
+	waited  int   // requests of an open loop that found all places taken
+	cut     bool  // Stop was called: streams that end by it are no failures
+	window  *span // the steady ITL is taken inside it only; nil: over the whole pass
+	wall    int64 // ns, when the pass is over
 }
 
 // Run makes the load and waits for its end. A pass in which every request failed is an error.
@@ -106,105 +141,64 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	return p.Wait()
 }
 
-// Start begins the load.
+// Start sends the requests that warm up, waits for them, and begins the load.
 func Start(ctx context.Context, o Options) (*Pass, error) {
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("load: %w", err)
 	}
-	p := &Pass{opts: o, base: time.Now(), seed: rand.Uint64(), done: make(chan struct{}), news: make(chan struct{}), decoding: map[int]int{}, failed: map[string]int{}}
-	ctx, p.cancel = context.WithTimeout(ctx, o.MaxDuration)
-	var streams sync.WaitGroup
-	for range o.Streams {
-		streams.Add(1)
-		go func() {
-			defer streams.Done()
-			p.stream(ctx)
-		}()
+	perChunk, err := warmUp(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	p := &Pass{opts: o, seed: rand.Uint64(), slots: make([]slot, o.Streams), done: make(chan struct{}), failed: map[string]int{}}
+	if o.Replay == nil {
+		p.watch = newWatch(ctx, o.Client, &p.flight, perChunk)
+	}
+	ctx, p.cancel = context.WithTimeoutCause(ctx, o.MaxDuration, errTooLong)
+	p.base = time.Now()
+	var running sync.WaitGroup
+	if o.Rate > 0 {
+		running.Go(func() { p.open(ctx) })
+	} else {
+		for i := range p.slots {
+			running.Go(func() { p.stream(ctx, &p.slots[i]) })
+		}
 	}
 	go func() {
-		streams.Wait()
+		running.Wait()
+		p.wall = time.Since(p.base).Nanoseconds()
+		if p.watch != nil {
+			p.watch.end()
+		}
 		p.cancel()
 		close(p.done)
 	}()
 	return p, nil
 }
 
+// warmUp returns how many tokens a chunk had at most, 0 if it sent nothing.
+func warmUp(ctx context.Context, o Options) (float64, error) {
+	if o.Warmup == 0 {
+		return 0, nil
+	}
+	o.Requests, o.Streams, o.Rate, o.Warmup = o.Warmup, min(o.Streams, o.Warmup), 0, 0
+	r, err := Run(ctx, o)
+	if err != nil {
+		return 0, fmt.Errorf("warm up: %w", err)
+	}
+	return tokensPerChunk(r.Samples), nil
+}
+
 // stream sends one request after the other until all are sent.
-func (p *Pass) stream(ctx context.Context) {
+func (p *Pass) stream(ctx context.Context, at *slot) {
+	defer at.over.Store(true)
 	for ctx.Err() == nil {
 		i := int(p.next.Add(1)) - 1
 		if i >= p.opts.Requests {
 			return
 		}
-		p.one(ctx, i)
+		p.one(ctx, at, Sample{Request: i})
 	}
-}
-
-func (p *Pass) one(ctx context.Context, i int) {
-	o := p.opts
-	r := request{arrivals: make([]int64, 0, o.OutputTokens)}
-	ask := vllm.Completion{Model: o.Model, Prompt: prompt(p.seed, i, o.InputTokens, o.Vocabulary), MaxTokens: o.OutputTokens}
-	if o.Replay != nil {
-		ask.Streams, ask.Hold = o.Streams, o.Hold
-	}
-	s, err := o.Client.Stream(ctx, ask, p.base, func(c vllm.Chunk) {
-		r.arrivals = append(r.arrivals, c.At)
-		if n := len(r.arrivals); n <= 2 || o.Hold > 0 || o.Replay == nil { // a replay's bursts need no news a token
-			p.arrived(i, n)
-		}
-	})
-	r.sent, r.tokens, r.prompt, r.nearest = s.Sent, s.Chunks, o.InputTokens, s.Nearest
-	if s.Counted { // a chunk may hold more than one token
-		r.tokens, r.prompt = s.Usage.CompletionTokens, s.Usage.PromptTokens
-	}
-	p.mu.Lock()
-	cut := p.cut && errors.Is(err, context.Canceled)
-	p.mu.Unlock()
-	if cut {
-		err = nil
-	} else if err == nil && r.tokens != o.OutputTokens {
-		err = fmt.Errorf("the answer has %d tokens instead of %d; does the server's --max-model-len allow %d?", r.tokens, o.OutputTokens, o.InputTokens+o.OutputTokens)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.decoding, i)
-	if err != nil {
-		p.failed[p.reason(err)]++
-	} else {
-		p.requests = append(p.requests, r)
-	}
-	p.tell()
-}
-
-// reason is an error without the server's address: reasons are kept with the figures, and addresses change.
-func (p *Pass) reason(err error) string {
-	_, host, _ := strings.Cut(p.opts.Client.Target(), "://")
-	return strings.NewReplacer(" at "+host, "", " from "+host, "", host, "the server").Replace(err.Error())
-}
-
-func (p *Pass) arrived(i, chunks int) {
-	p.mu.Lock()
-	p.decoding[i] = chunks
-	p.tell()
-	p.mu.Unlock()
-}
-
-// tell wakes those who wait for progress. The lock is held.
-func (p *Pass) tell() {
-	close(p.news)
-	p.news = make(chan struct{})
-}
-
-// prompt makes token ids that differ from request to request and, by the seed, from pass to pass:
-// servers keep the keys and values of a prompt they saw, and would skip its prefill the second time.
-func prompt(seed uint64, i, n, vocabulary int) []int {
-	const first = 3 // below are special tokens in most vocabularies
-	rng := rand.New(rand.NewPCG(seed, uint64(i)))
-	ids := make([]int, n)
-	for j := range ids {
-		ids[j] = first + rng.IntN(max(vocabulary-first, 1))
-	}
-	return ids
 }
 
 // Wait returns the result when all requests have ended.
@@ -212,23 +206,14 @@ func (p *Pass) Wait() (Result, error) {
 	<-p.done
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := Result{LoadResult: measure(p.requests, p.opts.Streams, p.window), Errors: reasons(p.failed)}
-	for _, n := range p.failed {
-		r.Failed += n
+	r := p.result()
+	if r.Requests > 0 {
+		return r, nil
 	}
-	for _, q := range p.requests {
-		r.Nearest = max(r.Nearest, q.nearest)
+	if len(r.Errors) == 0 {
+		return r, errors.New("load: stopped before the first request")
 	}
-	if len(p.requests) == 0 {
-		if len(r.Errors) == 0 {
-			return r, errors.New("load: stopped before the first request")
-		}
-		return r, fmt.Errorf("load: all %d requests failed: %s", r.Failed, r.Errors[0])
-	}
-	if p.opts.Replay != nil {
-		recorded(&r.LoadResult, *p.opts.Replay, p.opts)
-	}
-	return r, nil
+	return r, fmt.Errorf("load: all %d requests failed: %s", r.Failed, r.Errors[0])
 }
 
 // Stop ends the pass; requests that are cut by it are not counted as failed.
@@ -243,48 +228,19 @@ func (p *Pass) Stop() {
 // OpenWindow and CloseWindow bound the time from which the steady ITL is taken, such as that of an open profile.
 func (p *Pass) OpenWindow() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	now := time.Since(p.base).Nanoseconds()
-	p.window = &span{now, math.MaxInt64}
+	p.window = &span{p.now(), math.MaxInt64}
+	p.mu.Unlock()
+	p.watch.look(true)
 }
 
 // CloseWindow ends the time that OpenWindow began.
 func (p *Pass) CloseWindow() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	if p.window != nil {
-		p.window.to = time.Since(p.base).Nanoseconds()
+		p.window.to = p.now()
 	}
+	p.mu.Unlock()
+	p.watch.look(false)
 }
 
-func reasons(failed map[string]int) []string {
-	var words []string
-	for w := range failed {
-		words = append(words, w)
-	}
-	sort.Slice(words, func(i, j int) bool {
-		if failed[words[i]] != failed[words[j]] {
-			return failed[words[i]] > failed[words[j]]
-		}
-		return words[i] < words[j]
-	})
-	for i, w := range words {
-		words[i] = fmt.Sprintf("%d times: %s", failed[w], w)
-	}
-	return words
-}
-
-// recorded puts the recorded figures in place of the replay's: a replay sends the steady median only, so its
-// percentiles are no measurement. Wall time and throughput hold for the recorded lengths; for others they are left out.
-func recorded(r *data.LoadResult, about vllm.Replay, o Options) {
-	l, ok := about.Load(o.Streams)
-	if !ok {
-		return
-	}
-	r.Recorded = true
-	r.ITLp50Ns, r.ITLp90Ns, r.ITLp99Ns, r.TTFTp50Ns, r.TTFTp99Ns = l.ITLp50Ns, l.ITLp90Ns, l.ITLp99Ns, l.TTFTp50Ns, l.TTFTp99Ns
-	r.TPOTp50Ns, r.WallNs, r.OutputTokS, r.SteadySamples = 0, 0, 0, 0
-	if l.InputTokens == o.InputTokens && l.OutputTokens == o.OutputTokens && o.Requests == o.Streams {
-		r.WallNs, r.OutputTokS = l.WallNs, l.OutputTokS
-	}
-}
+func (p *Pass) now() int64 { return time.Since(p.base).Nanoseconds() }

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,7 +29,7 @@ func replayed(t testing.TB) (*replay.Server, Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := vllm.New(s.URL, "")
+	c, err := vllm.New(vllm.Options{Target: s.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +65,7 @@ func TestReplaysClockCarriesTheLoadsShape(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-p.done
-		r := measure(p.requests, o.Streams, nil)
+		r := measure(p.samples, o.Streams, 0, nil, SLO{})
 		if ratio := float64(r.WallNs) / float64(l.WallNs); ratio < 0.99 || ratio > 1.01 {
 			t.Errorf("C = %d: %d ns on the replay's clock, %d recorded", l.Streams, r.WallNs, l.WallNs)
 		}
@@ -99,9 +98,9 @@ func TestUnrecordedLoadNamesTheNearest(t *testing.T) {
 }
 
 func TestSteadyGapsAreThoseWhileAllDecode(t *testing.T) {
-	a := request{sent: 0, arrivals: []int64{10, 20, 31, 43, 56}, tokens: 5}
-	b := request{sent: 0, arrivals: []int64{25, 35, 46}, tokens: 3}
-	r := measure([]request{a, b}, 2, nil)
+	a := Sample{Arrivals: []int64{10, 20, 31, 43, 56}, Tokens: 5}
+	b := Sample{Arrivals: []int64{25, 35, 46}, Tokens: 3}
+	r := measure([]Sample{a, b}, 2, 0, nil, SLO{})
 	// both decode from 25 to 46: gaps 31-43 of a, 25-35 and 35-46 of b
 	if r.SteadySamples != 3 || r.SteadyITLNs != 11 {
 		t.Errorf("steady: %+v", r)
@@ -109,19 +108,19 @@ func TestSteadyGapsAreThoseWhileAllDecode(t *testing.T) {
 	if r.TTFTp50Ns != 18 || r.WallNs != 56 || r.TPOTp50Ns != 11 || r.ITLp50Ns != 11 {
 		t.Errorf("%+v", r)
 	}
-	if w := measure([]request{a, b}, 2, &span{30, 100}); w.SteadySamples != 2 {
+	if w := measure([]Sample{a, b}, 2, 0, &span{30, 100}, SLO{}); w.SteadySamples != 2 {
 		t.Errorf("inside a window: %+v", w)
 	}
-	if r := measure([]request{a}, 2, nil); r.SteadySamples != 0 || r.SteadyITLNs != 0 {
+	if r := measure([]Sample{a}, 2, 0, nil, SLO{}); r.SteadySamples != 0 || r.SteadyITLNs != 0 {
 		t.Errorf("one of two streams is never steady: %+v", r)
 	}
-	if r := measure(nil, 2, nil); r.Requests != 0 {
+	if r := measure(nil, 2, 0, nil, SLO{}); r.Requests != 0 {
 		t.Errorf("nothing: %+v", r)
 	}
 }
 
 func TestPercentilesInterpolate(t *testing.T) {
-	v := []int64{40, 10, 30, 20}
+	v := []int64{10, 20, 30, 40}
 	for p, want := range map[float64]int64{0: 10, 50: 25, 90: 37, 99: 40, 100: 40} {
 		if got := percentile(v, p); got != want {
 			t.Errorf("p%v = %d, want %d", p, got, want)
@@ -129,61 +128,9 @@ func TestPercentilesInterpolate(t *testing.T) {
 	}
 }
 
-// faulty is a server whose stream is broken in some way for every second request.
-func faulty(t *testing.T, broken func(w http.ResponseWriter, r *http.Request)) Options {
-	t.Helper()
-	var n atomic.Int64
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if n.Add(1)%2 == 0 {
-			broken(w, r)
-			return
-		}
-		w.Header().Set("Content-Type", "text/event-stream")
-		for range 3 {
-			io.WriteString(w, `data: {"choices":[{"text":"a"}]}`+"\n\n")
-		}
-		io.WriteString(w, `data: {"choices":[],"usage":{"prompt_tokens":4,"completion_tokens":3}}`+"\n\ndata: [DONE]\n\n")
-	}))
-	t.Cleanup(s.Close)
-	c, err := vllm.New(s.URL, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return Options{Client: c, Model: "m", Streams: 4, InputTokens: 4, OutputTokens: 3}
-}
-
-func TestFailedRequestsAreCountedAndExplained(t *testing.T) {
-	for words, broken := range map[string]http.HandlerFunc{
-		"overloaded": func(w http.ResponseWriter, r *http.Request) {
-			w.WriteHeader(503)
-			io.WriteString(w, `{"error":{"message":"overloaded"}}`)
-		},
-		"before [DONE]": func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Content-Type", "text/event-stream")
-			io.WriteString(w, `data: {"choices":[{"text":"a"}]}`+"\n\n")
-		},
-		"no event of vLLM": func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Content-Type", "text/event-stream")
-			io.WriteString(w, "<html>\n")
-		},
-		"the answer has 2 tokens instead of 3": func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Content-Type", "text/event-stream")
-			io.WriteString(w, `data: {"choices":[{"text":"a"}],"usage":{"prompt_tokens":4,"completion_tokens":2}}`+"\n\ndata: [DONE]\n\n")
-		},
-	} {
-		r, err := Run(context.Background(), faulty(t, broken))
-		if err != nil || r.Requests != 2 || r.Failed != 2 || r.OutputTokens != 6 {
-			t.Errorf("%s: %+v %v", words, r, err)
-		}
-		if len(r.Errors) != 1 || !strings.Contains(r.Errors[0], words) || !strings.HasPrefix(r.Errors[0], "2 times: ") {
-			t.Errorf("%s: %q", words, r.Errors)
-		}
-	}
-}
-
 func TestPassThatFailsAltogetherIsAnError(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
-	c, err := vllm.New(s.URL, "")
+	c, err := vllm.New(vllm.Options{Target: s.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,16 +148,19 @@ func TestPassThatFailsAltogetherIsAnError(t *testing.T) {
 
 func TestSlowServerIsCutAtTheLimit(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/metrics" {
+			return
+		}
 		io.Copy(io.Discard, r.Body)
 		<-r.Context().Done()
 	}))
 	defer s.Close()
-	c, err := vllm.New(s.URL, "")
+	c, err := vllm.New(vllm.Options{Target: s.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = Run(context.Background(), Options{Client: c, Streams: 2, InputTokens: 1, OutputTokens: 1, MaxDuration: 50 * time.Millisecond})
-	if err == nil || !strings.Contains(err.Error(), "no answer in time") {
+	if err == nil || !strings.Contains(err.Error(), "2 times: the pass reached its time limit of 50ms: no answer in time, after 0 of 1 tokens") {
 		t.Error(err)
 	}
 }
@@ -237,7 +187,7 @@ func TestAllDecodeIsCheckedWithTheServer(t *testing.T) {
 	if err != nil || d != (Decoding{Running: 64, Reported: true}) {
 		t.Fatalf("%+v %v", d, err)
 	}
-	if err := o.Client.StartProfile(ctx); err != nil {
+	if _, err := o.Client.StartProfile(ctx, vllm.ProfileOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Steps(ctx, 8); err != nil {
@@ -281,7 +231,7 @@ func TestFailureIsSaidToBeBeforeOrAfterAllDecode(t *testing.T) {
 			http.NewResponseController(w).Flush()
 			<-hangUp
 		}))
-		c, err := vllm.New(s.URL, "")
+		c, err := vllm.New(vllm.Options{Target: s.URL})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -335,6 +285,9 @@ func TestEveryPassSendsPromptsOfItsOwn(t *testing.T) {
 	var mu sync.Mutex
 	var prompts []string
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/metrics" {
+			return
+		}
 		var body struct{ Prompt json.RawMessage }
 		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
 			t.Error(err)
@@ -345,7 +298,7 @@ func TestEveryPassSendsPromptsOfItsOwn(t *testing.T) {
 		http.Error(w, "that is enough", http.StatusBadRequest)
 	}))
 	defer s.Close()
-	c, err := vllm.New(s.URL, "")
+	c, err := vllm.New(vllm.Options{Target: s.URL})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,66 +1,175 @@
 package load
 
 import (
+	"fmt"
 	"math"
 	"sort"
+	"strconv"
+	"strings"
+	"time"
 
+	"github.com/rooflab/rooflab/campaign/vllm"
 	"github.com/rooflab/rooflab/data"
 )
 
-// measure computes the figures of finished requests.
-//
-//	TTFT  first chunk - sent
-//	ITL   every gap between chunks
-//	TPOT  (last chunk - first chunk) / (tokens - 1), for answers of more than one token
-//
-// Percentiles are taken over all values, with straight lines between neighbours.
-// The steady ITL is the median over those gaps during which all streams were decoding.
-func measure(requests []request, streams int, window *span) data.LoadResult {
-	var r data.LoadResult
-	if len(requests) == 0 {
-		return r
+// Latency sums up the values of one kind. A percentile lies on the straight line between its neighbours, as numpy's does;
+// StdNs is that of the values themselves, not of a population behind them. N tells which percentiles can be trusted.
+type Latency struct {
+	N        int   `json:"n"`
+	MeanNs   int64 `json:"mean_ns"`
+	StdNs    int64 `json:"std_ns"`
+	MedianNs int64 `json:"median_ns"`
+	P90Ns    int64 `json:"p90_ns"`
+	P95Ns    int64 `json:"p95_ns"`
+	P99Ns    int64 `json:"p99_ns"`
+}
+
+// SLO is what a request keeps to be good: each limit that is not 0.
+type SLO struct {
+	TTFT, TPOT, E2EL time.Duration
+}
+
+// ParseSLO reads limits in ms as `vllm bench serve --goodput` does: "ttft:500 tpot:50 e2el:2000".
+func ParseSLO(text string) (SLO, error) {
+	var s SLO
+	for _, word := range strings.Fields(text) {
+		name, value, _ := strings.Cut(word, ":")
+		limit, known := map[string]*time.Duration{"ttft": &s.TTFT, "tpot": &s.TPOT, "e2el": &s.E2EL}[name]
+		if !known {
+			return SLO{}, fmt.Errorf("goodput %q: the limits are ttft, tpot and e2el, such as ttft:500", word)
+		}
+		ms, err := strconv.ParseFloat(value, 64)
+		if err != nil || !(ms > 0) || ms > 1e9 {
+			return SLO{}, fmt.Errorf("goodput %q: give a number of milliseconds above 0, such as %s:500", word, name)
+		}
+		*limit = time.Duration(math.Round(ms * 1e6))
 	}
-	var ttft, itl, tpot []int64
+	return s, nil
+}
+
+// keeps says whether every limit holds. The TPOT of an answer of one token is 0.
+func (s SLO) keeps(q Sample) bool {
+	within := func(value int64, limit time.Duration) bool { return limit == 0 || value <= limit.Nanoseconds() }
+	return within(q.ttft(), s.TTFT) && within(q.tpot(), s.TPOT) && within(q.e2el(), s.E2EL)
+}
+
+// result computes the figures of a pass that is over. The lock is held.
+func (p *Pass) result() Result {
+	sort.Slice(p.samples, func(i, j int) bool { return p.samples[i].Request < p.samples[j].Request })
+	wall := p.wall
+	if p.opts.Replay != nil {
+		wall = 0 // its clock is another one
+	}
+	streams := p.opts.Streams
+	if p.opts.Rate > 0 {
+		streams = 0
+	}
+	r := measure(p.samples, streams, wall, p.window, p.opts.SLO)
+	r.MaxInFlight, r.Samples, r.Errors = int(p.flight.most.Load()), p.samples, reasons(p.failed)
+	if p.opts.Rate > 0 {
+		r.Open, r.Notes = p.kept()
+	}
+	if p.watch != nil {
+		var note string
+		if r.Foreign, note = p.watch.verdict(p.samples, p.opts.OutputTokens); note != "" {
+			r.Notes = append(r.Notes, note)
+		}
+	}
+	if p.opts.Replay != nil && r.Requests > 0 {
+		recorded(&r, *p.opts.Replay, p.opts)
+	}
+	return r
+}
+
+// measure computes the figures of requests. Those that failed count as failed only, those that were cut count with what
+// they have. wall is the duration of the pass; 0: from the first request to the last chunk. streams is how many are to
+// decode for a gap to be steady; 0: none is.
+func measure(samples []Sample, streams int, wall int64, window *span, slo SLO) Result {
+	var r Result
+	var ttft, itl, tpot, e2el []int64
+	var good []Sample // that did not fail
 	from, to := int64(math.MaxInt64), int64(math.MinInt64)
-	for _, q := range requests {
-		r.Requests++
-		r.InputTokens += int64(q.prompt)
-		r.OutputTokens += int64(q.tokens)
-		if len(q.arrivals) == 0 {
+	for _, q := range samples {
+		if q.Error != "" {
+			r.Failed++
 			continue
 		}
-		first, last := q.arrivals[0], q.arrivals[len(q.arrivals)-1]
-		from, to = min(from, q.sent), max(to, last)
-		ttft = append(ttft, first-q.sent)
-		for i := 1; i < len(q.arrivals); i++ {
-			itl = append(itl, q.arrivals[i]-q.arrivals[i-1])
+		good = append(good, q)
+		r.Requests++
+		r.InputTokens += int64(q.Prompt)
+		r.OutputTokens += int64(q.Tokens)
+		r.Nearest = max(r.Nearest, q.nearest)
+		if len(q.Arrivals) == 0 {
+			continue
 		}
-		if q.tokens > 1 {
-			tpot = append(tpot, (last-first)/int64(q.tokens-1))
+		from, to = min(from, q.Sent), max(to, q.last())
+		ttft = append(ttft, q.ttft())
+		for i := 1; i < len(q.Arrivals); i++ {
+			itl = append(itl, q.Arrivals[i]-q.Arrivals[i-1])
+		}
+		if q.Tokens > 1 {
+			tpot = append(tpot, q.tpot())
+		}
+		if q.Cut {
+			continue
+		}
+		e2el = append(e2el, q.e2el())
+		if slo != (SLO{}) && slo.keeps(q) {
+			r.GoodRequests++
 		}
 	}
-	steady := steadyGaps(requests, streams, window)
-	if to > from {
+	steady := steadyGaps(good, streams, window)
+	r.SteadySamples, r.SteadyITLNs = len(steady), summarise(steady).MedianNs
+	r.TTFT, r.ITL, r.TPOT, r.E2EL = summarise(ttft), summarise(itl), summarise(tpot), summarise(e2el)
+	r.ITLp50Ns, r.ITLp90Ns, r.ITLp99Ns = r.ITL.MedianNs, r.ITL.P90Ns, r.ITL.P99Ns
+	r.TTFTp50Ns, r.TTFTp99Ns, r.TPOTp50Ns = r.TTFT.MedianNs, r.TTFT.P99Ns, r.TPOT.MedianNs
+	r.PeakConcurrent, r.PeakOutputTokS = busiest(good, from)
+	if r.WallNs = wall; wall == 0 && to > from {
 		r.WallNs = to - from
-		r.OutputTokS = float64(r.OutputTokens) / (float64(r.WallNs) / 1e9)
 	}
-	r.SteadySamples = len(steady)
-	r.SteadyITLNs = percentile(steady, 50)
-	r.ITLp50Ns, r.ITLp90Ns, r.ITLp99Ns = percentile(itl, 50), percentile(itl, 90), percentile(itl, 99)
-	r.TTFTp50Ns, r.TTFTp99Ns = percentile(ttft, 50), percentile(ttft, 99)
-	r.TPOTp50Ns = percentile(tpot, 50)
+	if s := float64(r.WallNs) / 1e9; s > 0 {
+		r.OutputTokS, r.TotalTokS = float64(r.OutputTokens)/s, float64(r.InputTokens+r.OutputTokens)/s
+		r.RequestsPerS, r.GoodputPerS = float64(r.Requests)/s, float64(r.GoodRequests)/s
+	}
 	return r
+}
+
+// busiest returns the most requests in flight and the most chunks in one second, counted from the first request.
+func busiest(samples []Sample, from int64) (requests int, chunks float64) {
+	second := func(at int64) int64 { return (at - from) / 1e9 }
+	inFlight, arrived := map[int64]int{}, map[int64]int{}
+	for _, q := range samples {
+		if len(q.Arrivals) == 0 {
+			continue
+		}
+		for _, at := range q.Arrivals {
+			arrived[second(at)]++
+		}
+		for s := second(q.Sent); s <= second(q.last()); s++ {
+			inFlight[s]++
+		}
+	}
+	for _, n := range inFlight {
+		requests = max(requests, n)
+	}
+	for _, n := range arrived {
+		chunks = max(chunks, float64(n))
+	}
+	return requests, chunks
 }
 
 // steadyGaps returns the gaps that lie inside a time when as many requests as there are streams were decoding,
 // that is, were between their first and their last chunk, and inside the window if there is one.
-func steadyGaps(requests []request, streams int, window *span) []int64 {
-	full := fullSpans(requests, streams)
+func steadyGaps(samples []Sample, streams int, window *span) []int64 {
+	if streams == 0 {
+		return nil
+	}
+	full := fullSpans(samples, streams)
 	var gaps []int64
-	for _, q := range requests {
+	for _, q := range samples {
 		k := 0
-		for i := 1; i < len(q.arrivals); i++ {
-			a, b := q.arrivals[i-1], q.arrivals[i]
+		for i := 1; i < len(q.Arrivals); i++ {
+			a, b := q.Arrivals[i-1], q.Arrivals[i]
 			for k < len(full) && full[k].to < b {
 				k++
 			}
@@ -74,15 +183,15 @@ func steadyGaps(requests []request, streams int, window *span) []int64 {
 
 type span struct{ from, to int64 }
 
-func fullSpans(requests []request, streams int) []span {
+func fullSpans(samples []Sample, streams int) []span {
 	type edge struct {
 		at   int64
 		step int
 	}
 	var edges []edge
-	for _, q := range requests {
-		if n := len(q.arrivals); n > 1 {
-			edges = append(edges, edge{q.arrivals[0], 1}, edge{q.arrivals[n-1], -1})
+	for _, q := range samples {
+		if n := len(q.Arrivals); n > 1 {
+			edges = append(edges, edge{q.Arrivals[0], 1}, edge{q.last(), -1})
 		}
 	}
 	sort.Slice(edges, func(i, j int) bool {
@@ -106,16 +215,49 @@ func fullSpans(requests []request, streams int) []span {
 	return spans
 }
 
-// percentile sorts the values and returns the p-th percentile, or 0 without values.
-func percentile(values []int64, p float64) int64 {
-	if len(values) == 0 {
-		return 0
+// summarise sorts the values.
+func summarise(values []int64) Latency {
+	n := len(values)
+	if n == 0 {
+		return Latency{}
 	}
 	sort.Slice(values, func(i, j int) bool { return values[i] < values[j] })
-	at := p / 100 * float64(len(values)-1)
-	i := int(at)
-	if i+1 >= len(values) {
-		return values[len(values)-1]
+	sum, squares := 0.0, 0.0
+	for _, v := range values {
+		sum += float64(v)
 	}
-	return values[i] + int64(math.Round((at-float64(i))*float64(values[i+1]-values[i])))
+	mean := sum / float64(n)
+	for _, v := range values {
+		squares += (float64(v) - mean) * (float64(v) - mean)
+	}
+	std := math.Sqrt(squares / float64(n))
+	return Latency{n, round(mean), round(std), percentile(values, 50), percentile(values, 90), percentile(values, 95), percentile(values, 99)}
+}
+
+func round(ns float64) int64 { return int64(math.Round(ns)) }
+
+// percentile returns the p-th percentile of sorted values.
+func percentile(sorted []int64, p float64) int64 {
+	at := p / 100 * float64(len(sorted)-1)
+	i := int(at)
+	if i+1 >= len(sorted) {
+		return sorted[len(sorted)-1]
+	}
+	return sorted[i] + round((at-float64(i))*float64(sorted[i+1]-sorted[i]))
+}
+
+// recorded puts the recorded figures in place of the replay's: a replay sends the steady median only, so its
+// percentiles are no measurement. Wall time and throughput hold for the recorded lengths; for others they are left out.
+func recorded(r *Result, about vllm.Replay, o Options) {
+	l, ok := about.Load(o.Streams)
+	if !ok {
+		return
+	}
+	figures := data.LoadResult{Requests: r.Requests, Failed: r.Failed, InputTokens: r.InputTokens, OutputTokens: r.OutputTokens,
+		SteadyITLNs: r.SteadyITLNs, Recorded: true,
+		ITLp50Ns: l.ITLp50Ns, ITLp90Ns: l.ITLp90Ns, ITLp99Ns: l.ITLp99Ns, TTFTp50Ns: l.TTFTp50Ns, TTFTp99Ns: l.TTFTp99Ns}
+	if l.InputTokens == o.InputTokens && l.OutputTokens == o.OutputTokens && o.Requests == o.Streams {
+		figures.WallNs, figures.OutputTokS = l.WallNs, l.OutputTokS
+	}
+	*r = Result{LoadResult: figures, MaxInFlight: r.MaxInFlight, Nearest: r.Nearest, Notes: r.Notes, Errors: r.Errors, Samples: r.Samples}
 }

@@ -1,6 +1,6 @@
 // Package metrics reads and writes the Prometheus text format of a server's /metrics, and compares two scrapes.
 // It keeps families and samples in the order of the text and reports bad lines instead of stopping at them.
-// It does not fetch anything (campaign/vllm does) and knows no metric by name.
+// It knows what vLLM and SGLang call the series that a campaign watches. It does not fetch anything (campaign/vllm does).
 package metrics
 
 import (
@@ -126,35 +126,88 @@ func (s Scrape) Histogram(name string, labels ...string) (Histogram, bool) {
 	return h, ok
 }
 
-// Delta is what a series did between two scrapes.
+// Delta is what a counter did between two scrapes.
 type Delta struct {
-	Before, After float64
-	Found         bool // the series is in the later scrape
-	Reset         bool // the counter fell: the server was started again in between, so Increase counts from zero
+	Before, After float64 // sums over the label sets
+	Found         bool    // the counter is in the later scrape
+	Reset         bool    // it fell or vanished in some label set: the server, or one engine of it, was started again
+	increase      float64
 }
 
-// Increase returns how much the counter rose.
-func (d Delta) Increase() float64 {
-	if d.Reset {
-		return d.After
-	}
-	return d.After - d.Before
-}
+// Increase returns how much the counter rose; a label set that fell counts from zero.
+func (d Delta) Increase() float64 { return d.increase }
 
 // Compare returns the change of a counter, summed over the label sets that have the given labels.
 // A series that only the later scrape has counts from zero: servers create label sets when they first use them.
 func Compare(before, after Scrape, name string, labels ...string) Delta {
 	var d Delta
-	d.Before, _ = before.Sum(name, labels...)
-	d.After, d.Found = after.Sum(name, labels...)
-	d.Reset = d.Found && d.After < d.Before
+	old := map[string]float64{}
+	for _, x := range before.Find(name, labels...) {
+		old[x.key()] += x.Value
+		d.Before += x.Value
+	}
+	for _, x := range after.Find(name, labels...) {
+		d.Found = true
+		d.After += x.Value
+		was := old[x.key()]
+		delete(old, x.key())
+		if x.Value < was {
+			d.Reset, was = true, 0
+		}
+		d.increase += x.Value - was
+	}
+	d.Reset = d.Reset || d.Found && len(old) > 0
 	return d
 }
 
-// Restarted says whether another server process answered the later scrape.
+// key names a series: its name and labels in the order of the text, which a server keeps.
+func (s Sample) key() string {
+	var b strings.Builder
+	s.writeSeries(&b)
+	return b.String()
+}
+
+// Restarted says whether another server process answered the later scrape: by the start time of the process, else, since
+// a server of several processes does not tell it, by the time at which a series was created, else by a counter that fell.
 func Restarted(before, after Scrape) bool {
-	const start = "process_start_time_seconds"
-	b, okB := before.Sum(start)
-	a, okA := after.Sum(start)
-	return okA && okB && a != b
+	if moved, both := differs(before, after, func(series string) bool { return series == "process_start_time_seconds" }); both {
+		return moved
+	}
+	if moved, both := differs(before, after, func(series string) bool { return strings.HasSuffix(series, "_created") }); both {
+		return moved
+	}
+	for _, f := range after.Families {
+		if f.Type != "counter" {
+			continue
+		}
+		for _, x := range f.Samples {
+			if !strings.HasSuffix(x.Name, "_created") && Compare(before, after, x.Name).Reset {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// differs compares the chosen series: whether one that both scrapes have moved, and whether there is one.
+func differs(before, after Scrape, chosen func(series string) bool) (moved, both bool) {
+	old := map[string]float64{}
+	for _, f := range before.Families {
+		for _, x := range f.Samples {
+			if chosen(x.Name) {
+				old[x.key()] = x.Value
+			}
+		}
+	}
+	for _, f := range after.Families {
+		for _, x := range f.Samples {
+			if chosen(x.Name) {
+				if was, ok := old[x.key()]; ok {
+					both = true
+					moved = moved || was != x.Value
+				}
+			}
+		}
+	}
+	return moved, both
 }

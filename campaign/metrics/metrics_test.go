@@ -173,3 +173,97 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestOneEngineThatStartsAgainIsNoticedAmongOthers(t *testing.T) {
+	before := ParseString("# TYPE a_total counter\na_total{engine=\"0\"} 100\na_total{engine=\"1\"} 50\n")
+	after := ParseString("# TYPE a_total counter\na_total{engine=\"0\"} 300\na_total{engine=\"1\"} 7\n")
+	if d := Compare(before, after, "a_total"); !d.Reset || d.Increase() != 207 || d.Before != 150 || d.After != 307 {
+		t.Errorf("%+v", d)
+	}
+	if !Restarted(before, after) {
+		t.Error("a counter fell")
+	}
+	gone := ParseString("# TYPE a_total counter\na_total{engine=\"0\"} 300\n")
+	if d := Compare(before, gone, "a_total"); !d.Reset || d.Increase() != 200 {
+		t.Errorf("a label set vanished: %+v", d)
+	}
+}
+
+func TestRestartIsSeenWithoutTheProcessStart(t *testing.T) {
+	const text = "# TYPE a_total counter\na_total{x=\"%\"} 5\n# TYPE a_created gauge\na_created{x=\"%\"} "
+	named := func(x, created string) Scrape { return ParseString(strings.ReplaceAll(text, "%", x) + created + "\n") }
+	if Restarted(named("1", "1000.5"), named("1", "1000.5")) {
+		t.Error("the same series")
+	}
+	more := ParseString(named("1", "1000.5").Text() + named("2", "2000.5").Text())
+	if Restarted(named("1", "1000.5"), more) {
+		t.Error("a new series beside it")
+	}
+	if !Restarted(named("1", "1000.5"), named("1", "1000.75")) {
+		t.Error("the series was made anew")
+	}
+}
+
+func TestNamesByEngineAndVersion(t *testing.T) {
+	for text, want := range map[string]Names{
+		"vllm:kv_cache_usage_perc 0.5\n":                                                                    {KVUsage: "vllm:kv_cache_usage_perc", ITL: "vllm:inter_token_latency_seconds", PrefixHits: "vllm:prefix_cache_hits_total"},
+		"vllm:gpu_cache_usage_perc 0.5\nvllm:gpu_prefix_cache_hits_total 1\n":                               {KVUsage: "vllm:gpu_cache_usage_perc", ITL: "vllm:inter_token_latency_seconds", PrefixHits: "vllm:gpu_prefix_cache_hits_total"},
+		"# TYPE vllm:time_per_output_token_seconds histogram\nvllm:time_per_output_token_seconds_count 4\n": {KVUsage: "vllm:kv_cache_usage_perc", ITL: "vllm:time_per_output_token_seconds", PrefixHits: "vllm:prefix_cache_hits_total"},
+		"sglang:token_usage 0.5\n":                                                                          {KVUsage: "sglang:token_usage", ITL: "sglang:inter_token_latency_seconds", PrefixHits: "sglang:cached_tokens_total"},
+		"process_start_time_seconds 5\n":                                                                    {},
+	} {
+		n := NamesOf(ParseString(text))
+		if n.KVUsage != want.KVUsage || n.ITL != want.ITL || n.PrefixHits != want.PrefixHits {
+			t.Errorf("%q: %+v", text, n)
+		}
+	}
+	if c := (Names{}).Counters(); c != nil {
+		t.Errorf("counters of an unknown server: %v", c)
+	}
+}
+
+// TestEveryWatchedNameIsInARealScrape holds the names of vLLM against scrapes of three versions.
+func TestEveryWatchedNameIsInARealScrape(t *testing.T) {
+	for _, text := range realScrapes(t) {
+		s := ParseString(text.body)
+		n := NamesOf(s)
+		names := append(n.Counters(), n.Running, n.Waiting, n.KVUsage, "process_start_time_seconds")
+		for _, name := range names {
+			if _, ok := s.Sum(name); !ok && name != n.Drafts { // without speculative decoding there is none
+				t.Errorf("%s: no %s", text.name, name)
+			}
+		}
+		running, waiting, ok := Traffic(s)
+		if busy := strings.HasPrefix(text.name, "metrics-busy"); !ok || busy != (running > 0) || busy && waiting == 0 {
+			t.Errorf("%s: %d running, %d waiting, %v", text.name, running, waiting, ok)
+		}
+	}
+}
+
+func TestTrafficIsAddedOverEnginesAndNotOverRanks(t *testing.T) {
+	for text, want := range map[string][2]int{
+		"vllm:num_requests_running{engine=\"0\"} 3\nvllm:num_requests_running{engine=\"1\"} 4\nvllm:num_requests_waiting{engine=\"0\"} 2\n":                        {7, 2},
+		"sglang:num_running_reqs{dp_rank=\"0\",tp_rank=\"0\"} 3\nsglang:num_running_reqs{dp_rank=\"0\",tp_rank=\"1\"} 3\nsglang:num_queue_reqs 1\n":                {3, 1},
+		"sglang:num_running_reqs{dp_rank=\"0\",tp_rank=\"0\"} 3\nsglang:num_running_reqs{dp_rank=\"1\",tp_rank=\"0\"} 5\nsglang:num_queue_reqs{dp_rank=\"1\"} 0\n": {8, 0},
+	} {
+		if r, w, ok := Traffic(ParseString(text)); !ok || r != want[0] || w != want[1] {
+			t.Errorf("%q: %d running, %d waiting, %v", text, r, w, ok)
+		}
+	}
+	for _, text := range []string{"", "process_start_time_seconds 5\n", "# TYPE vllm:prompt_tokens counter\nvllm:prompt_tokens_total 5\n"} {
+		if _, _, ok := Traffic(ParseString(text)); ok {
+			t.Errorf("%q says nothing of traffic", text)
+		}
+	}
+	if v, ok := KVUsage(ParseString("vllm:kv_cache_usage_perc{engine=\"0\"} 0.25\nvllm:kv_cache_usage_perc{engine=\"1\"} 0.75\n")); !ok || v != 0.75 {
+		t.Errorf("the fullest engine: %v %v", v, ok)
+	}
+}
+
+func TestTextWithoutAnEndIsCut(t *testing.T) {
+	line := "a{x=\"" + strings.Repeat("y", 1<<16) + "\"} 1\n"
+	s, err := Parse(strings.NewReader(strings.Repeat(line, MaxText/len(line)+10)))
+	if err != nil || len(s.Diagnostics) != 1 || s.Diagnostics[0].ID != "metrics_long_text" {
+		t.Errorf("%v %v", s.Diagnostics, err)
+	}
+}

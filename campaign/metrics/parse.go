@@ -12,13 +12,17 @@ import (
 	"github.com/rooflab/rooflab/internal/diag"
 )
 
-// MaxLine is the longest line that is read; a longer one is reported and skipped.
-const MaxLine = 1 << 20
+// Bounds of what is read. Real scrapes have 100 kB a model and engine.
+const (
+	MaxLine = 1 << 20  // bytes; a longer line is reported and skipped
+	MaxText = 64 << 20 // bytes; what follows is reported and not read
+)
 
 // Parse reads a scrape. Only a failing reader gives an error; bad lines become diagnostics.
 func Parse(r io.Reader) (Scrape, error) {
 	p := parser{index: map[string]int{}}
-	br := bufio.NewReaderSize(r, 64<<10)
+	bounded := &io.LimitedReader{R: r, N: MaxText}
+	br := bufio.NewReaderSize(bounded, 64<<10)
 	for n := 1; ; n++ {
 		line, err := readLine(br)
 		if errors.Is(err, errLongLine) {
@@ -27,6 +31,10 @@ func Parse(r io.Reader) (Scrape, error) {
 		}
 		if err != nil && !errors.Is(err, io.EOF) {
 			return p.scrape, fmt.Errorf("read metrics: %w", err)
+		}
+		if err != nil && bounded.N <= 0 { // the last line may be cut
+			p.bad(n, "metrics_long_text", "the text is longer than 64 MiB; the rest is not read", "is this address a vLLM server?")
+			return p.scrape, nil
 		}
 		p.line(n, line)
 		if err != nil {

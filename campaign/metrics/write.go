@@ -27,6 +27,16 @@ var (
 )
 
 func (x Sample) write(b *strings.Builder) {
+	x.writeSeries(b)
+	b.WriteString(" " + number(x.Value))
+	if x.Stamped {
+		b.WriteString(" " + strconv.FormatInt(x.Timestamp, 10))
+	}
+	b.WriteByte('\n')
+}
+
+// writeSeries writes what names the series: the name and the labels.
+func (x Sample) writeSeries(b *strings.Builder) {
 	b.WriteString(x.Name)
 	for i, l := range x.Labels {
 		if i == 0 {
@@ -39,11 +49,6 @@ func (x Sample) write(b *strings.Builder) {
 	if len(x.Labels) > 0 {
 		b.WriteByte('}')
 	}
-	b.WriteString(" " + number(x.Value))
-	if x.Stamped {
-		b.WriteString(" " + strconv.FormatInt(x.Timestamp, 10))
-	}
-	b.WriteByte('\n')
 }
 
 // number formats a value as Python's repr does: 5.0, 1.79604468058e+09, +Inf.

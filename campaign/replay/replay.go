@@ -26,7 +26,7 @@ type Options struct {
 	Addr        string // "" is 127.0.0.1:0, a port picked by the system
 	TraceDir    string // where /stop_profile leaves traces; "" is a temporary folder that Close removes
 	Speed       int    // 0: as fast as possible, on the virtual clock; 1: as slowly as recorded
-	SecondStart string // what a second /start_profile gets: "ignore" (200, as vLLM 0.24) or "409" (as 0.32); "" is ignore
+	SecondStart string // what a second /start_profile gets: "ignore" (200, as vLLM 0.24) or "409" (as 0.32); "" is as the recorded version
 	NoProfiler  bool   // answer as a server without a profiler
 }
 
@@ -45,9 +45,10 @@ type Server struct {
 	temp   string // to remove at Close, or ""
 
 	mu      sync.Mutex
-	open    bool // a profile is open
-	profile int  // profiles that were written
-	ids     int  // completions that were asked for
+	open    bool   // a profile is open
+	prefix  string // of the names of its traces
+	profile int    // profiles that were written
+	ids     int    // completions that were asked for
 }
 
 // Start reads the recording and serves it until Close or the end of the context.
@@ -61,6 +62,9 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	rec, err := readRecording(o.Dir, o.Run)
 	if err != nil {
 		return nil, fmt.Errorf("replay: %w", err)
+	}
+	if o.SecondStart == "" && vllm.StartTellsOpen(rec.version) {
+		o.SecondStart = "409"
 	}
 	if o.Addr == "" {
 		o.Addr = "127.0.0.1:0"

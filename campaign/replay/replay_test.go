@@ -35,7 +35,7 @@ func start(t *testing.T, o Options) (*Server, *vllm.Client) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := vllm.New(s.URL, "")
+	c, err := vllm.New(vllm.Options{Target: s.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,6 +188,74 @@ func compareKeys(t *testing.T, name, want, got string) {
 	}
 }
 
+// TestStartsAreAnsweredAsByARealServerOfTheRecordedVersion sends the recorded starts of a real 0.32.0 to a replay of a
+// campaign that was recorded with it.
+func TestStartsAreAnsweredAsByARealServerOfTheRecordedVersion(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(archived())); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, "runs", "hostmem-graph-uniform", "run.json")
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	newer := regexp.MustCompile(`"version": "0\.24[^"]*"`).ReplaceAll(b, []byte(`"version": "0.32.0"`))
+	if bytes.Equal(b, newer) {
+		t.Fatal("the archive's version is not where it was")
+	}
+	if err := os.WriteFile(name, newer, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, c := start(t, Options{Dir: dir})
+	files, err := filepath.Glob(filepath.Join(sharedtest.Dir(t), "vllm", "recorded", "v0.32.0", "*profile-start*.json"))
+	if err != nil || len(files) < 10 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, f := range files {
+		var e struct {
+			Name              string
+			Request, Response struct {
+				Body    string
+				Status  int
+				Headers [][2]string
+			}
+		}
+		if err := readJSON(f, &e); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.StopProfile(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if e.Response.Status == http.StatusConflict {
+			if honoured, err := c.StartProfile(context.Background(), vllm.ProfileOptions{Prefix: "first"}); err != nil || !honoured {
+				t.Fatalf("honoured %v, %v", honoured, err)
+			}
+		}
+		status, h, got := send(t, "POST", s.URL+"/start_profile", header(e.Request.Headers, "content-type"), e.Request.Body)
+		if status != e.Response.Status || h.Get("Content-Type") != header(e.Response.Headers, "content-type") {
+			t.Errorf("%s: %d %q, a real server says %d", e.Name, status, h.Get("Content-Type"), e.Response.Status)
+		}
+		if status >= 400 {
+			compareErrors(t, e.Name, e.Response.Body, got)
+		}
+	}
+	c.StopProfile(context.Background())
+	if _, err := c.StartProfile(context.Background(), vllm.ProfileOptions{Prefix: "round-c1", MaxIterations: 5}); err != nil {
+		t.Fatal(err)
+	}
+	c.StopProfile(context.Background())
+	names, err := filepath.Glob(filepath.Join(s.TraceDir, "round-c1_dp0_*.pt.trace.json.gz"))
+	if err != nil || len(names) != s.About.WorldSize {
+		t.Errorf("%d traces have the prefix, %v", len(names), err)
+	}
+	for body, param := range map[string]string{`[1]`: "body", `{"profile_prefix":5}`: "body.profile_prefix"} {
+		if status, _, got := send(t, "POST", s.URL+"/start_profile", "application/json", body); status != 400 || !strings.Contains(got, `"param":"`+param+`"`) {
+			t.Errorf("%s: %d %s", body, status, got)
+		}
+	}
+}
+
 func TestLengthsAreCheckedAgainstTheModel(t *testing.T) {
 	s, _ := start(t, Options{NoProfiler: true})
 	ids := func(n int) string { return "[" + strings.TrimSuffix(strings.Repeat("7,", n), ",") + "]" }
@@ -297,7 +365,7 @@ func TestProfileLeavesTheRecordedTraceOfTheLoad(t *testing.T) {
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Error("the trace folder is there before anything was profiled")
 	}
-	if err := c.StartProfile(ctx); err != nil {
+	if _, err := c.StartProfile(ctx, vllm.ProfileOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	<-done
@@ -346,19 +414,19 @@ func TestProfilerDialects(t *testing.T) {
 	ctx := context.Background()
 	_, ignore := start(t, Options{})
 	for range 2 {
-		if err := ignore.StartProfile(ctx); err != nil {
+		if _, err := ignore.StartProfile(ctx, vllm.ProfileOptions{}); err != nil {
 			t.Errorf("a second start is ignored: %v", err)
 		}
 	}
 	_, conflict := start(t, Options{SecondStart: "409"})
-	if err := conflict.StartProfile(ctx); err != nil {
+	if _, err := conflict.StartProfile(ctx, vllm.ProfileOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := conflict.StartProfile(ctx); err == nil || !strings.Contains(err.Error(), "already active") {
+	if _, err := conflict.StartProfile(ctx, vllm.ProfileOptions{}); err == nil || !strings.Contains(err.Error(), "already active") {
 		t.Errorf("a second start: %v", err)
 	}
 	_, none := start(t, Options{NoProfiler: true})
-	if err := none.StartProfile(ctx); err == nil || !strings.Contains(err.Error(), "--profiler-config") {
+	if _, err := none.StartProfile(ctx, vllm.ProfileOptions{}); err == nil || !strings.Contains(err.Error(), "--profiler-config") {
 		t.Errorf("no profiler: %v", err)
 	}
 	if p := none.Profiler(ctx, "0.24.0"); p.Configured != "no" {

@@ -10,12 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/url"
-	"os"
 	"strings"
-	"syscall"
+	"sync/atomic"
 	"time"
 
 	"github.com/rooflab/rooflab/campaign/metrics"
@@ -31,36 +28,16 @@ const (
 	ArrivalPrefix = "rooflab arrival " // SSE comment before a chunk: its arrival in ns, on the replay's clock
 )
 
-// maxBody bounds answers that are read whole; the largest real one, /metrics, is about 100 kB.
+// maxBody bounds answers that are read whole; the largest real one, /metrics, is about 100 kB for one engine.
 const maxBody = 32 << 20
 
 // Client talks to one server. Make it with New.
 type Client struct {
-	base string
-	key  string
-	http *http.Client
-}
-
-// New returns a client for a server's address: "http://127.0.0.1:8000" or "127.0.0.1:8000". The API key may be "".
-func New(target, apiKey string) (*Client, error) {
-	if !strings.Contains(target, "://") {
-		target = "http://" + target
-	}
-	u, err := url.Parse(target)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("%q is no address of a server; give one like http://127.0.0.1:8000", target)
-	}
-	if u.User != nil {
-		return nil, errors.New("the target must not hold a user name or password; give the API key in ROOFLAB_API_KEY")
-	}
-	path := strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/v1")
-	t := &http.Transport{
-		Proxy:               http.ProxyFromEnvironment,
-		DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
-		MaxIdleConnsPerHost: 1024, // one connection a stream, kept for the next pass
-		DisableCompression:  true, // compressing would blur arrival times
-	}
-	return &Client{base: u.Scheme + "://" + u.Host + path, key: apiKey, http: &http.Client{Transport: t}}, nil
+	base     string
+	host     string // of base, with its port
+	proxy    string // host and port of the proxy in between, or ""
+	http     *http.Client
+	answered atomic.Bool // the server has answered something
 }
 
 // Target returns the address that the client talks to.
@@ -68,25 +45,6 @@ func (c *Client) Target() string { return c.base }
 
 // CloseIdle closes connections that no request uses.
 func (c *Client) CloseIdle() { c.http.CloseIdleConnections() }
-
-// StatusError is an answer that says no.
-type StatusError struct {
-	Method, Path string
-	Status       int
-	Type         string // vLLM's error type, such as "NotFoundError"
-	Message      string // vLLM's words, or the start of the body
-}
-
-func (e *StatusError) Error() string {
-	s := fmt.Sprintf("%s %s: the server answered %d", e.Method, e.Path, e.Status)
-	if e.Message != "" {
-		s += ": " + e.Message
-	}
-	if e.Status == http.StatusUnauthorized {
-		s += "; set ROOFLAB_API_KEY to the server's API key"
-	}
-	return s
-}
 
 // Version asks for the server's version.
 func (c *Client) Version(ctx context.Context) (string, error) {
@@ -105,6 +63,7 @@ type Model struct {
 	ID          string
 	Root        string // path or hub name
 	MaxModelLen int
+	OwnedBy     string // the engine's own name: "vllm", "sglang"
 }
 
 // Models asks which models the server answers to.
@@ -113,7 +72,8 @@ func (c *Client) Models(ctx context.Context) ([]Model, error) {
 		Data []struct {
 			ID          string
 			Root        string
-			MaxModelLen int `json:"max_model_len"`
+			MaxModelLen int    `json:"max_model_len"`
+			OwnedBy     string `json:"owned_by"`
 		}
 	}
 	if err := c.getJSON(ctx, "/v1/models", &list); err != nil {
@@ -121,7 +81,7 @@ func (c *Client) Models(ctx context.Context) ([]Model, error) {
 	}
 	var models []Model
 	for _, m := range list.Data {
-		models = append(models, Model{m.ID, m.Root, m.MaxModelLen})
+		models = append(models, Model{m.ID, m.Root, m.MaxModelLen, m.OwnedBy})
 	}
 	return models, nil
 }
@@ -164,13 +124,21 @@ func (c *Client) Load(ctx context.Context) (int, error) {
 	return v.ServerLoad, err
 }
 
-// Metrics scrapes /metrics.
+// Metrics scrapes /metrics. A page that holds no metric is an error.
 func (c *Client) Metrics(ctx context.Context) (metrics.Scrape, error) {
 	body, _, err := c.do(ctx, http.MethodGet, "/metrics", nil, 30*time.Second)
+	var status *StatusError
+	if errors.As(err, &status) && status.Status == http.StatusNotFound {
+		err = fmt.Errorf("%w; SGLang has it with --enable-metrics, vLLM always: is there a gateway in between that does not pass it on?", err)
+	}
 	if err != nil {
 		return metrics.Scrape{}, err
 	}
-	return metrics.Parse(bytes.NewReader(body))
+	s, err := metrics.Parse(bytes.NewReader(body))
+	if err == nil && len(s.Families) == 0 && len(s.Diagnostics) > 0 {
+		err = fmt.Errorf("GET /metrics: the answer holds no metric; is %s a vLLM server?", c.base)
+	}
+	return s, err
 }
 
 // Replay is what a replay says about itself at GET /rooflab/replay.
@@ -234,6 +202,13 @@ func (c *Client) Answer(ctx context.Context, path string) ([]byte, error) {
 	return body, err
 }
 
+// Post sends a POST with a JSON body, or with none, and returns the body of the answer. A patience of 0 waits as long as
+// the context. It serves clients of servers that speak the same API with other endpoints beside it.
+func (c *Client) Post(ctx context.Context, path string, body []byte, patience time.Duration) ([]byte, error) {
+	b, _, err := c.do(ctx, http.MethodPost, path, body, patience)
+	return b, err
+}
+
 func (c *Client) getJSON(ctx context.Context, path string, v any) error {
 	body, _, err := c.do(ctx, http.MethodGet, path, nil, 30*time.Second)
 	if err != nil {
@@ -257,12 +232,19 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, timeo
 		return nil, nil, err
 	}
 	defer resp.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
 	if err != nil {
 		return nil, nil, c.explain(method, path, err)
 	}
+	if len(b) > maxBody {
+		return nil, nil, fmt.Errorf("%s %s: the answer is longer than %d bytes; is %s a vLLM server?", method, path, maxBody, c.base)
+	}
 	if resp.StatusCode != http.StatusOK {
-		return nil, resp.Header, statusError(method, path, resp.StatusCode, b)
+		e := statusError(method, path, resp.StatusCode, b)
+		if to, err := resp.Location(); err == nil && resp.StatusCode < 400 {
+			e.Message = "sent to " + to.Scheme + "://" + to.Host + to.Path
+		}
+		return nil, resp.Header, e
 	}
 	return b, resp.Header, nil
 }
@@ -278,81 +260,10 @@ func (c *Client) send(ctx context.Context, method, path string, body []byte, hea
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	if c.key != "" {
-		req.Header.Set("Authorization", "Bearer "+c.key)
-	}
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, c.explain(method, path, err)
 	}
+	c.answered.Store(true)
 	return resp, nil
-}
-
-// explained is an error told in our words; callers still find what it was.
-type explained struct {
-	text string
-	err  error
-}
-
-func (e explained) Error() string { return e.text }
-func (e explained) Unwrap() error { return e.err }
-
-// explain turns a network error into what happened and what to do. The address is shown without its scheme.
-func (c *Client) explain(method, path string, err error) error {
-	host := strings.TrimPrefix(strings.TrimPrefix(c.base, "http://"), "https://")
-	var dns *net.DNSError
-	switch {
-	case errors.Is(err, context.Canceled):
-		return explained{method + " " + path + ": stopped", context.Canceled}
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return explained{"no server answers at " + host + ": connection refused; start it or give another target", syscall.ECONNREFUSED}
-	case errors.As(err, &dns):
-		return explained{"no server answers at " + host + ": the name is not known here; check the target", err}
-	case errors.Is(err, context.DeadlineExceeded), os.IsTimeout(err):
-		return explained{method + " " + path + ": no answer from " + host + " in time; is the server busy or still loading?", context.DeadlineExceeded}
-	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return explained{method + " " + path + ": the server at " + host + " closed the connection in the middle; has it stopped?", io.ErrUnexpectedEOF}
-	}
-	var u *url.Error
-	if errors.As(err, &u) {
-		err = u.Err // without the URL, which may hold a port picked by the kernel
-	}
-	return fmt.Errorf("%s %s: %w", method, path, err)
-}
-
-// statusError reads vLLM's error bodies: {"error":{...}}, {"error":"text"}, {"detail":"text"}.
-func statusError(method, path string, status int, body []byte) *StatusError {
-	e := &StatusError{Method: method, Path: path, Status: status}
-	var form struct {
-		Error  json.RawMessage
-		Detail json.RawMessage
-	}
-	if json.Unmarshal(body, &form) != nil || form.Error == nil && form.Detail == nil {
-		e.Message = firstLine(string(body))
-		return e
-	}
-	var object struct{ Message, Type string }
-	var text string
-	switch {
-	case json.Unmarshal(form.Error, &object) == nil:
-		e.Message, e.Type = firstLine(object.Message), object.Type
-	case json.Unmarshal(form.Error, &text) == nil, json.Unmarshal(form.Detail, &text) == nil:
-		e.Message = firstLine(text)
-	}
-	return e
-}
-
-// firstLine keeps what is meant for people: validation errors go on with file paths of the server.
-func firstLine(s string) string {
-	s = strings.TrimSpace(s)
-	if head, rest, ok := strings.Cut(s, "\n"); ok {
-		if s = head; strings.HasSuffix(head, ":") { // "1 validation error:", the next line says which
-			next, _, _ := strings.Cut(strings.TrimSpace(rest), "\n")
-			s += " " + next
-		}
-	}
-	if r := []rune(s); len(r) > 300 {
-		s = string(r[:300]) + "..."
-	}
-	return s
 }

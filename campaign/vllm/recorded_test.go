@@ -67,7 +67,7 @@ func (e exchange) serve(t testing.TB) *Client {
 		w.Write([]byte(e.Reply.Body))
 	}))
 	t.Cleanup(s.Close)
-	c, err := New(s.URL, "")
+	c, err := New(Options{Target: s.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func (e exchange) play(t *testing.T, ctx context.Context, c *Client, seen map[st
 		err = merr
 	case "POST /start_profile":
 		kind = "start"
-		err = c.StartProfile(ctx)
+		_, err = c.StartProfile(ctx, ProfileOptions{})
 		if e.Reply.Status == http.StatusConflict && !errors.Is(err, ErrAlreadyProfiling) {
 			t.Errorf("%s: %v", e.Name, err)
 		}

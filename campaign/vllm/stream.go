@@ -1,7 +1,6 @@
 package vllm
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -13,9 +12,6 @@ import (
 	"strings"
 	"time"
 )
-
-// maxEvent bounds one event of a stream.
-const maxEvent = 4 << 20
 
 // Completion is a request of fixed length: token ids in, MaxTokens out whatever the model says.
 type Completion struct {
@@ -41,11 +37,10 @@ type streamUsage struct {
 	IncludeUsage bool `json:"include_usage"`
 }
 
-// Chunk is one piece of a streamed answer.
+// Chunk is one piece of a streamed answer. It holds one token, or more where the server sends several at once.
 type Chunk struct {
-	At           int64 // arrival, in ns since the epoch of the clock (see Stream)
-	Text         string
-	FinishReason string
+	At           int64  // arrival, in ns since the epoch of the clock (see Stream)
+	FinishReason string // of the last one: "length", "abort", ...
 }
 
 // Usage is the server's own count of tokens.
@@ -87,7 +82,10 @@ func (c *Client) Stream(ctx context.Context, req Completion, base time.Time, eac
 		header.Set(HoldHeader, strconv.Itoa(req.Hold))
 	}
 	const path = "/v1/completions"
-	s := Stream{Sent: time.Since(base).Nanoseconds()}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	now := func() int64 { return time.Since(base).Nanoseconds() }
+	s := Stream{Sent: now()}
 	resp, err := c.send(ctx, http.MethodPost, path, body, header)
 	if err != nil {
 		return s, err
@@ -107,17 +105,27 @@ func (c *Client) Stream(ctx context.Context, req Completion, base time.Time, eac
 			return s, fmt.Errorf("the replay did not say when the request was sent: %w", err)
 		}
 	}
-	now := func() int64 { return time.Since(base).Nanoseconds() }
 	err = readStream(resp.Body, &s, now, each)
-	if err != nil && !errors.Is(err, ErrServer) && !errors.Is(err, ErrGarbage) && !errors.Is(err, ErrCut) {
+	switch {
+	case err == nil || errors.Is(err, ErrServer): // [DONE] was read, or the server is about to go
+		finish(resp.Body, cancel)
+	case !errors.Is(err, ErrGarbage) && !errors.Is(err, ErrCut):
 		err = c.explain(http.MethodPost, path, err)
 	}
 	return s, err
 }
 
+// finish reads the end of an answer that follows after [DONE]: only then can its connection serve the next request.
+// A server that does not end its answer loses the connection.
+func finish(body io.Reader, cancel func()) {
+	late := time.AfterFunc(time.Second, cancel)
+	defer late.Stop()
+	io.Copy(io.Discard, io.LimitReader(body, 64<<10)) // the answer is complete already, whatever comes now
+}
+
 // readStream reads events until [DONE]. s.Replay selects the clock: comments of the stream or now.
 func readStream(r io.Reader, s *Stream, now func() int64, each func(Chunk)) error {
-	events := eventReader{br: bufio.NewReaderSize(r, 16<<10)}
+	events := newEventReader(r, now)
 	at := s.Sent
 	var failed error
 	for {
@@ -132,110 +140,39 @@ func readStream(r io.Reader, s *Stream, now func() int64, each func(Chunk)) erro
 			return err
 		}
 		if !s.Replay {
-			at = now()
-		} else if text, ok := strings.CutPrefix(event.comment, ArrivalPrefix); ok {
-			if at, err = strconv.ParseInt(text, 10, 64); err != nil {
+			at = event.at
+		} else if text, ok := bytes.CutPrefix(event.comment, []byte(ArrivalPrefix)); ok {
+			if at, err = strconv.ParseInt(string(text), 10, 64); err != nil {
 				return fmt.Errorf("%w: arrival %.40q", ErrGarbage, text)
 			}
 		}
-		if event.data == nil {
+		if len(event.data) == 0 {
 			continue
 		}
 		if string(event.data) == "[DONE]" {
 			return failed
 		}
-		var f frame
-		if err := json.Unmarshal(event.data, &f); err != nil {
-			return fmt.Errorf("%w: %.60q", ErrGarbage, event.data)
+		chunk, ok := scanFrame(event.data)
+		f := frame{chunk: chunk}
+		if !ok {
+			if f, err = parseFrame(event.data); err != nil {
+				return err
+			}
 		}
-		if f.Error != nil { // [DONE] follows
-			e := statusError(http.MethodPost, "/v1/completions", http.StatusOK, event.data)
-			failed = fmt.Errorf("%w: %s", ErrServer, e.Message)
+		if f.failed != nil { // [DONE] follows
+			failed = f.failed
 			continue
 		}
 		s.frame(f, at, each)
 	}
 }
 
-type frame struct {
-	Choices []struct {
-		Text         string
-		FinishReason *string `json:"finish_reason"`
-	}
-	Usage *Usage
-	Error json.RawMessage
-}
-
 func (s *Stream) frame(f frame, at int64, each func(Chunk)) {
-	if f.Usage != nil { // in the last frame, or in every one with continuous usage
-		s.Usage, s.Counted = *f.Usage, true
+	if f.usage != nil { // in the last frame, or in every one with continuous usage
+		s.Usage, s.Counted = *f.usage, true
 	}
-	if len(f.Choices) == 0 {
-		return
+	if f.chunk {
+		s.Chunks++
+		each(Chunk{At: at, FinishReason: f.finish})
 	}
-	c := Chunk{At: at, Text: f.Choices[0].Text}
-	if r := f.Choices[0].FinishReason; r != nil {
-		c.FinishReason = *r
-	}
-	s.Chunks++
-	each(c)
-}
-
-// event is what stands between two blank lines: the data lines joined, and the last comment.
-type event struct {
-	data    []byte // nil when there is none
-	comment string
-}
-
-type eventReader struct{ br *bufio.Reader }
-
-// next returns the next event; io.EOF at the end, also when the last event has no blank line after it.
-func (r eventReader) next() (event, error) {
-	var e event
-	size := 0
-	for {
-		line, err := r.line()
-		if err != nil {
-			return event{}, err
-		}
-		if size += len(line); size > maxEvent {
-			return event{}, fmt.Errorf("%w: an event is longer than %d bytes", ErrGarbage, maxEvent)
-		}
-		switch {
-		case len(line) == 0:
-			if e.data != nil || e.comment != "" {
-				return e, nil
-			}
-		case line[0] == ':':
-			e.comment = string(bytes.TrimPrefix(line[1:], []byte(" ")))
-		case bytes.HasPrefix(line, []byte("data:")):
-			if e.data != nil {
-				e.data = append(e.data, '\n')
-			}
-			e.data = append(e.data, bytes.TrimPrefix(line[5:], []byte(" "))...)
-		case bytes.HasPrefix(line, []byte("event:")), bytes.HasPrefix(line, []byte("id:")), bytes.HasPrefix(line, []byte("retry:")):
-		default:
-			return event{}, fmt.Errorf("%w: %.60q", ErrGarbage, line)
-		}
-	}
-}
-
-// line reads one line without its end. The bytes are valid until the next call.
-func (r eventReader) line() ([]byte, error) {
-	line, err := r.br.ReadSlice('\n')
-	if errors.Is(err, bufio.ErrBufferFull) {
-		var long []byte
-		for errors.Is(err, bufio.ErrBufferFull) && len(long) < maxEvent {
-			long = append(long, line...)
-			line, err = r.br.ReadSlice('\n')
-		}
-		line = append(long, line...)
-		if len(line) > maxEvent {
-			return nil, fmt.Errorf("%w: a line is longer than %d bytes", ErrGarbage, maxEvent)
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	return bytes.TrimRight(line, "\r\n"), nil
 }

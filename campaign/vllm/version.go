@@ -1,13 +1,14 @@
 package vllm
 
 import (
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
 )
 
 // pep440 matches what vLLM builds call themselves: 0.24.0, 0.16.0rc2, 0.11.1.post1, 0.28.1rc1.dev500+g51da0ca66, v0.9.0.1.
-var pep440 = regexp.MustCompile(`^v?(?:(\d+)!)?(\d+(?:\.\d+)*)(?:[-_.]?(a|b|c|rc|alpha|beta|pre|preview)[-_.]?(\d*))?(?:[-_.]?(?:post|rev|r)[-_.]?(\d*)|-(\d+))?(?:[-_.]?dev[-_.]?(\d*))?(?:\+[a-z0-9._-]+)?$`)
+var pep440 = regexp.MustCompile(`^v?(?:(\d+)!)?(\d+(?:\.\d+)*)(?:[-_.]?(a|b|c|rc|alpha|beta|pre|preview)[-_.]?(\d*))?(?:[-_.]?(post|rev|r)[-_.]?(\d*)|-(\d+))?(?:[-_.]?(dev)[-_.]?(\d*))?(?:\+[a-z0-9._-]+)?$`)
 
 // Version is a version in PEP 440's order. The local part after + does not count: it names a build, not a release.
 type Version struct {
@@ -26,7 +27,7 @@ const (
 	preNone
 )
 
-const never = 1 << 30 // no dev part: after every dev release
+const never = math.MaxInt // no dev part: after every dev release, also those numbered by date and time
 
 // ParseVersion reads a version as GET /version gives it.
 func ParseVersion(text string) Version {
@@ -40,8 +41,8 @@ func ParseVersion(text string) Version {
 	for _, p := range strings.Split(m[2], ".") {
 		v.parts = append(v.parts, number(p))
 	}
-	isDev := strings.Contains(strings.SplitN(strings.ToLower(text), "+", 2)[0], "dev")
-	isPost := strings.Contains(m[0], "post") || strings.Contains(m[0], "rev") || m[5] != "" || m[6] != ""
+	isPost := m[5] != "" || m[7] != ""
+	isDev := m[8] != ""
 	v.rank = [4]int{preNone, number(m[4]), -1, never}
 	switch m[3] {
 	case "a", "alpha":
@@ -56,10 +57,10 @@ func ParseVersion(text string) Version {
 		}
 	}
 	if isPost {
-		v.rank[2] = number(m[5] + m[6])
+		v.rank[2] = number(m[6] + m[7])
 	}
 	if isDev {
-		v.rank[3] = number(m[7])
+		v.rank[3] = number(m[9])
 	}
 	return v
 }

@@ -74,6 +74,16 @@ var stdOnly = map[string][]string{
 	"trace":              {"internal/diag", "internal/units", "data"},
 	"notebooks/nbformat": {"internal/diag"},
 	"kernel/wire":        {},
+	"kernel/serve":       {"kernel/wire"},
+	"kernel/session":     {"kernel/proto"},
+	"kernel/eval":        {"kernel/proto"},
+	"kernel/link":        {},
+	"kernel/build":       {"kernel/link", "kernel/proto"},
+	"kernel/rt":          {},
+	"kernel/proto":       {},
+	"kernel/dl":          {},
+	"kernel/display":     {},
+	"kernel/worker":      {"kernel/display", "kernel/dl", "kernel/eval", "kernel/proto", "kernel/rt"}, // linked into the process of the cells: users' modules are free
 	"internal/units":     {},
 	"internal/texttab":   {},
 	"internal/diag":      {},
@@ -98,6 +108,22 @@ func TestArrowsPointOneWay(t *testing.T) {
 			}
 		}
 	}
+}
+
+// What every cell links decides how long a cell takes.
+func TestTheCellsSupportPackageImportsNearlyNothing(t *testing.T) {
+	for _, p := range list(t) {
+		if short(p.ImportPath) != "kernel/rt" {
+			continue
+		}
+		for _, imp := range p.Imports {
+			if imp != "sync/atomic" {
+				t.Errorf("kernel/rt imports %s", imp)
+			}
+		}
+		return
+	}
+	t.Error("there is no kernel/rt")
 }
 
 // The word "kernel" means two things; only the command line may see both.

@@ -1,0 +1,97 @@
+package campaign
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"github.com/rooflab/rooflab/data"
+)
+
+// Left is what stopped runs left in a campaign folder.
+type Left struct {
+	Dir     string      `json:"dir"`
+	Profile *Profile    `json:"profile,omitempty"` // that a process which is gone left open
+	Rounds  []LeftRound `json:"rounds"`            // that are not finished
+	Partial []string    `json:"partial"`           // traces that were being fetched
+}
+
+// Profile is an open profile of a server, as the campaign's journal has it.
+type Profile struct {
+	Target  string `json:"target"`
+	Streams int    `json:"streams,omitempty"`
+	Opened  string `json:"opened,omitempty"` // when, UTC
+	PID     int    `json:"pid,omitempty"`    // of the process that opened it
+	InUse   bool   `json:"in_use"`           // that process is alive: it is measuring and closes the profile itself
+}
+
+// LeftRound is a load that was measured in part.
+type LeftRound struct {
+	Run     string `json:"run"`
+	Streams int    `json:"streams"`
+	Missing string `json:"missing"` // "the profiled window", ...
+}
+
+// Find returns what stopped runs left in the campaign of a folder. It sends nothing and changes nothing.
+func Find(dir string) (Left, error) {
+	left := Left{Dir: dir, Rounds: []LeftRound{}, Partial: []string{}}
+	if _, err := ReadManifest(dir); err != nil {
+		return left, err
+	}
+	var j journal
+	switch err := readJSON(journalPath(dir), &j); {
+	case err == nil:
+		left.Profile = &Profile{Target: j.Target, Streams: j.Streams, PID: j.PID, InUse: j.alive()}
+		release, held := tryHold(dir)
+		if left.Profile.InUse = left.Profile.InUse || held; !held {
+			release()
+		}
+		if j.Opened > 0 {
+			left.Profile.Opened = time.Unix(j.Opened, 0).UTC().Format("2006-01-02 15:04:05 UTC")
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return left, fmt.Errorf("%w; it notes an open profile: stop that on the server with POST /stop_profile, then remove the file", err)
+	}
+	found, err := filepath.Glob(filepath.Join(dir, "runs", "*", runFile))
+	if err != nil {
+		return left, err
+	}
+	for _, name := range found {
+		var run data.Run
+		if err := readJSON(name, &run); err != nil {
+			return left, err
+		}
+		for _, r := range run.Rounds {
+			if m := missing(dir, r); m != "" {
+				left.Rounds = append(left.Rounds, LeftRound{run.Name, r.Streams, m})
+			}
+		}
+	}
+	parts, err := filepath.Glob(filepath.Join(dir, ".fetch", "*"))
+	for _, p := range parts {
+		left.Partial = append(left.Partial, filepath.Base(p))
+	}
+	return left, err
+}
+
+// missing says what a live round lacks, "" when nothing.
+func missing(dir string, r data.Round) string {
+	switch {
+	case r.Unprofiled == nil:
+		return "the pass without the profiler"
+	case r.Server == 0: // a replay, or a campaign from before this was noted
+		return ""
+	case len(r.Traces) == 0:
+		return "the profiled window"
+	case r.After == nil:
+		return "the pass after the profile"
+	}
+	for _, t := range r.Traces {
+		if !exists(filepath.Join(dir, filepath.FromSlash(t.Path))) {
+			return "the trace of rank " + fmt.Sprint(t.Rank)
+		}
+	}
+	return ""
+}

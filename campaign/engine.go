@@ -1,0 +1,71 @@
+package campaign
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/rooflab/rooflab/campaign/sglang"
+	"github.com/rooflab/rooflab/campaign/vllm"
+)
+
+// engine is what differs between the servers that a campaign can measure. All else, completions, models, health and
+// metrics, is asked in the same way; package metrics knows what each calls its series, and fetch what each calls its traces.
+type engine interface {
+	// Version is the engine's own.
+	Version(ctx context.Context) (string, error)
+	// Profiler says whether the server can be profiled over HTTP, without starting anything.
+	Profiler(ctx context.Context, version string) vllm.Profiler
+	// StartProfile opens a profile. honoured is a claim by version: the names of the traces prove it.
+	StartProfile(ctx context.Context, o vllm.ProfileOptions) (honoured bool, err error)
+	// StopProfile closes it and waits until the traces are written. It does no harm when none is open.
+	StopProfile(ctx context.Context) error
+}
+
+// Names of engines, as a journal and package launch have them.
+const (
+	engineVLLM   = "vllm"
+	engineSGLang = "sglang"
+)
+
+// speak returns the engine with a name for a server. traceDir is where SGLang is told to write traces; vLLM was told when
+// it was started.
+func speak(name string, c *vllm.Client, traceDir string) engine {
+	if name == engineSGLang {
+		return sglang.New(c, traceDir)
+	}
+	return c
+}
+
+// recognise asks a server which engine it is. A replay is vLLM.
+func (s *Session) recognise(ctx context.Context) error {
+	if s.engineName != "" {
+		return nil
+	}
+	is := false
+	if s.about == nil {
+		var err error
+		if is, err = sglang.Detect(ctx, s.client); err != nil {
+			return err
+		}
+	}
+	s.engineName = engineVLLM
+	if is {
+		s.engineName = engineSGLang
+	}
+	return nil
+}
+
+// versionAnswer returns what GET /version says, or would say: a replay needs it.
+func (s *Session) versionAnswer(ctx context.Context) ([]byte, error) {
+	if s.engineName != engineSGLang {
+		return s.client.Answer(ctx, "/version")
+	}
+	version, err := s.engine().Version(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(map[string]string{"version": version})
+}
+
+// engine returns the server's engine; vLLM as long as nobody asked.
+func (s *Session) engine() engine { return speak(s.engineName, s.client, s.traceDir) }
