@@ -218,7 +218,7 @@ func (s *site) bottlenecks(b data.Bottlenecks, at place) (*bottleneckView, error
 	}
 	v := &bottleneckView{Caption: b.Note, From: at.own(), Scale: 10}
 	if b.Note == "" || len(b.Note) > maxCaption {
-		v.Caption, v.Note = "One decode step. Shares are of the summed GPU time; bold marks the largest at each load.", b.Note
+		v.Caption, v.Note = "One decode step. Shares are of the "+b.Words().Base+"; bold marks the largest at each load.", b.Note
 	}
 	lead := make([]int64, len(b.Loads))
 	sum := make([]int64, len(b.Loads))
@@ -268,10 +268,15 @@ func (s *site) addsUp(l data.Load, rows int64, at place) {
 }
 
 func sums(b data.Bottlenecks) []sumRow {
+	w := b.Words()
+	overlap := w.Overlap
+	if !b.CPU {
+		overlap = "Two GPU streams at once"
+	}
 	rows := []sumRow{
-		{Label: label{Text: "GPU time, summed"}, Class: "sum"},
-		{Label: label{Text: "Two GPU streams at once, counted twice above"}},
-		{Label: label{Text: "Idle: no GPU work runs"}, Family: data.Idle, Note: "share of the step"},
+		{Label: label{Text: w.Summed}, Class: "sum"},
+		{Label: label{Text: overlap + ", counted twice above"}},
+		{Label: label{Text: w.Idle}, Family: data.Idle, Note: "share of the step"},
 		{Label: label{Text: "Step while profiled"}, Class: "step"},
 		{Label: label{Text: "Step without profiler"}, Note: "median time between tokens"},
 	}

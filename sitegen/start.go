@@ -9,6 +9,7 @@ import (
 
 	"github.com/rooflab/rooflab/charts"
 	"github.com/rooflab/rooflab/data"
+	"github.com/rooflab/rooflab/notebooks"
 	"github.com/rooflab/rooflab/notebooks/nbformat"
 	"github.com/rooflab/rooflab/sitegen/internal/markdown"
 	"github.com/rooflab/rooflab/sitegen/internal/mime"
@@ -29,6 +30,7 @@ type startView struct {
 	Problems  []problem
 	Sections  []*sectionView
 	Notebooks []bookView
+	NotRun    []string // phases of a campaign that has others: "2 (micro)"
 	Method    *sectionView
 }
 
@@ -53,7 +55,7 @@ var sectionOf = map[string]struct{ id, nav string }{
 
 // startPage assembles the findings from the notebook that shows a verdict.
 func (s *site) startPage() (pageView, error) {
-	v := &startView{Heading: s.heading(), Notebooks: s.books()}
+	v := &startView{Heading: s.heading(), Notebooks: s.books(), NotRun: s.notRun()}
 	for _, n := range s.notebooks {
 		v.Problems = append(v.Problems, n.problems("index.html")...)
 	}
@@ -138,6 +140,29 @@ func (s *site) books() []bookView {
 	return list
 }
 
+// notRun names the phases whose notebook is not there or did not run, when another phase's did.
+func (s *site) notRun() []string {
+	var missing []string
+	known := false
+	for _, p := range notebooks.Phases() {
+		ran := slices.ContainsFunc(s.notebooks, func(n *notebook) bool {
+			if n.name != p.Notebook || n.err != nil {
+				return n.name == p.Notebook
+			}
+			unrun, all := n.unrun()
+			return unrun < all
+		})
+		if known = known || ran; !ran {
+			_, name, _ := strings.Cut(p.Notebook, "-")
+			missing = append(missing, fmt.Sprintf("%d (%s)", p.Number, name))
+		}
+	}
+	if !known {
+		return nil
+	}
+	return missing
+}
+
 // findingsNotebook is the last notebook that shows a verdict, nil when none does.
 func (s *site) findingsNotebook() *notebook {
 	for _, n := range slices.Backward(s.notebooks) {
@@ -172,7 +197,9 @@ type startBuilder struct {
 }
 
 func (b *startBuilder) build() error {
-	for _, c := range b.book.cells {
+	cells := slices.Clone(b.book.cells)
+	slices.SortStableFunc(cells, func(x, y *cell) int { return verdictFirst(x) - verdictFirst(y) })
+	for _, c := range cells {
 		if !c.HasTag(siteTag) && !c.shows(data.MIMEVerdict) {
 			continue
 		}
@@ -202,6 +229,14 @@ func (b *startBuilder) build() error {
 	}
 	b.finish()
 	return nil
+}
+
+// verdictFirst orders cells: the verdict opens the page wherever its cell stands.
+func verdictFirst(c *cell) int {
+	if c.shows(data.MIMEVerdict) {
+		return 0
+	}
+	return 1
 }
 
 // text adds a part of a Markdown cell: its heading opens a section, its words follow or read a pair of charts together.
@@ -291,10 +326,10 @@ func (b *startBuilder) open(it *item, id, nav string) *sectionView {
 	return now
 }
 
-// figure places a chart: the first one after the verdict beside it, halves in pairs, the others alone.
+// figure places a chart: the first one beside the verdict, halves in pairs, the others alone.
 func (b *startBuilder) figure(it *item) error {
 	f := it.Figure
-	if b.view.Verdict != nil && b.view.Figure == nil && len(b.view.Sections) == 0 {
+	if b.view.Verdict != nil && b.view.Figure == nil {
 		f.Tag, f.Class = "h2", ""
 		b.view.Figure = f
 		return b.draw(f, "hero")

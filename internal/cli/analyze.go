@@ -5,11 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/rooflab/rooflab/data"
 	"github.com/rooflab/rooflab/trace/analyze"
 	"github.com/rooflab/rooflab/trace/breakdown"
 )
@@ -20,6 +24,7 @@ type analysis struct {
 	json, csv, markdown   bool
 	by, explain, perfetto string
 	top, rank, step       int
+	itl                   time.Duration
 	wide                  bool
 	oneRank, oneStep      bool // --rank, --step was given
 	shaped                bool // --by or --top was given
@@ -34,12 +39,35 @@ func newAnalyze() *cobra.Command {
 all-reduce, expert GEMMs, attention, and what is left. Several files are the ranks of one run, whose
 waiting for each other is then told from transfer, or one rank under several loads.
 
-Other tables are chosen with --by: part (of components: q_b, w13, ...), layer, kernel, step, stream.
+Other tables are chosen with --by: part (of components: q_b, w13, ...), layer, kernel, step, stream, and host: for what
+the GPU was idle, and what the host launched in a step.
 
-A file that ends too early is analysed as far as it goes; the exit code is then 1.`,
+Steps come from the annotations of vLLM, SGLang and others; without any they are found where the sequence of kernels
+repeats. Where a window holds prefill or cut steps too, a step in the tables is made of its whole decode steps alone.
+
+A trace of engine steps without GPU activity, of a server on CPUs, is analysed by its CPU operators: each has the time
+without operators inside it, and "host" is Python and other work between them. The table and health say so, cpu_operators is
+true in --json, and operators, annotation_ns of a step and the other figures are of the CPU.
+
+--itl is the median time between tokens without profiler: when a step in the trace is more than 5 % off, the table says
+so. For a trace in the folder of a run it is taken from run.json.
+
+A file that ends too early is analysed as far as it goes; the exit code is then 1.
+
+--json has schema (1), ranks[], collectives and more_collectives[] (of further loads). All times are ns.
+A rank has rank, file, device, steps[] {kind, context_tokens, generation_tokens, n, partial}, steps_by (annotation or
+repetition), step_p50_ns, itl_ns; span_ns, busy_ns, summed_ns, overlap_ns, idle_ns and components[], layers[], kernels[],
+streams[], devices[] of the whole window; whole_steps with the same figures of the counted steps, where the window holds
+more; step_table[] with kernel_launches, graph_launches and graph_events of each step; host {launch_gap, idle[] {kind,
+cause, n, ns}}; health[]. The kind of a step is decode, prefill, mixed, idle, or unknown where no annotation says it.
+Collectives have, by rank, wait_ns[], tail_ns[], arrived_last[], caused_wait_ns[], unmatched[], and transfer_ns,
+straggler {rank, gap_ns, before[], kernels[]} (absent when no rank is late more than its share) and skew {n, p50_ns,
+max_ns, steps[]}.`,
 		Example: `  rooflab analyze c64_rank0.pt.trace.json.gz
   rooflab analyze --by part rank0.json.gz rank1.json.gz
   rooflab analyze --by kernel --top 20 --step 3 rank0.json.gz
+  rooflab analyze --by host --top 10 rank0.json.gz
+  rooflab analyze --itl 44.3ms c64_rank0.json.gz
   rooflab analyze --explain nvjet rank0.json.gz
   rooflab analyze --perfetto steps.json.gz rank0.json.gz
   rooflab analyze --json rank0.json.gz | jq '.ranks[0].components[0]'`,
@@ -53,7 +81,7 @@ A file that ends too early is analysed as far as it goes; the exit code is then 
 		RunE: func(cmd *cobra.Command, args []string) error {
 			changed := cmd.Flags().Changed
 			a.oneRank, a.oneStep, a.shaped = changed("rank"), changed("step"), changed("by") || changed("top")
-			if err := a.check(changed("explain")); err != nil {
+			if err := a.check(changed("explain"), changed("itl")); err != nil {
 				return err
 			}
 			return a.run(cmd.OutOrStdout(), cmd.ErrOrStderr(), args)
@@ -68,6 +96,7 @@ A file that ends too early is analysed as far as it goes; the exit code is then 
 	f.BoolVar(&a.wide, "wide", false, "do not cut long kernel names")
 	f.IntVar(&a.rank, "rank", 0, "show this rank only")
 	f.IntVar(&a.step, "step", 0, "figures of this step only, counted from 0")
+	f.DurationVar(&a.itl, "itl", 0, "median time between tokens without profiler, such as 44.3ms")
 	f.StringVar(&a.explain, "explain", "", "say why kernels whose name contains `TEXT` have their component")
 	f.StringVar(&a.perfetto, "perfetto", "", "also write a trace with components as names to `OUT` (.json or .json.gz), for ui.perfetto.dev")
 	f.IntVar(&a.opts.MaxEventBytes, "max-event-bytes", 64<<20, "refuse traces with an event larger than this")
@@ -75,7 +104,7 @@ A file that ends too early is analysed as far as it goes; the exit code is then 
 }
 
 // check finds mistakes in the flags.
-func (a *analysis) check(explains bool) error {
+func (a *analysis) check(explains, hasITL bool) error {
 	switch {
 	case a.json && a.csv || a.json && a.markdown || a.csv && a.markdown:
 		return usagef("choose one of --json, --csv and --markdown")
@@ -85,6 +114,8 @@ func (a *analysis) check(explains bool) error {
 		return usagef("--by is one of %s, not %q", strings.Join(breakdown.Views(), ", "), a.by)
 	case a.top < 0:
 		return usagef("--top must be at least 1, or 0 for all rows")
+	case hasITL && a.itl <= 0:
+		return usagef("--itl must be more than 0")
 	case a.oneStep && a.step < 0:
 		return usagef("--step counts from 0")
 	case a.json && a.shaped:
@@ -105,6 +136,8 @@ func (a *analysis) run(stdout, stderr io.Writer, paths []string) error {
 	}
 	reading := newReading(stderr, paths)
 	opts.Progress = reading.more
+	opts.Host = a.by == "host" || a.json
+	opts.ITL = a.unprofiled
 	got, cut := opts.Analyze(paths...)
 	reading.clear()
 	if got == nil {
@@ -126,6 +159,27 @@ func (a *analysis) run(stdout, stderr io.Writer, paths []string) error {
 		return errors.Join(a.writeReasons(stdout, got), cut)
 	}
 	return errors.Join(a.writeReport(stdout, got.Report), cut)
+}
+
+// unprofiled is the median time between tokens without profiler at the load of a trace, in ns: as given, else as the run.json beside
+// the trace has it; 0 when neither says it.
+func (a *analysis) unprofiled(path string) int64 {
+	if a.itl > 0 {
+		return a.itl.Nanoseconds()
+	}
+	raw, err := os.ReadFile(filepath.Join(filepath.Dir(path), "run.json"))
+	var run data.Run
+	if err != nil || json.Unmarshal(raw, &run) != nil {
+		return 0
+	}
+	for _, round := range run.Rounds {
+		for _, t := range round.Traces {
+			if filepath.Base(t.Path) == filepath.Base(path) && round.Unprofiled != nil {
+				return round.Unprofiled.SteadyITLNs
+			}
+		}
+	}
+	return 0
 }
 
 // writeReport prints a report in one of its forms, the table for terminals when none is asked for.

@@ -30,7 +30,7 @@ environment, driver and routing as well.
 With --threshold the exit code is 3 when a step of B is slower by more than PCT percent and the change is significant.
 A trace that ends too early is compared as far as it goes; the exit code is then 1.
 
---json has: schema (1), by, alpha, a and b {name, run}, sections[] {load, rank, file_a, file_b, n_a, n_b, rows[], sums[]},
+--json has: schema (1), by, alpha, a and b {name, run}, sections[] {load, kind, rank, file_a, file_b, n_a, n_b, rows[], sums[]},
 each row {name, component, a and b {median_ns, lo_ns, hi_ns, sum_ns, n}, change_ns, change_pct, p, significant, warnings[]},
 differences[] {kind, where, what, a, b}, cautions[], notes[]. The interval lo_ns to hi_ns is -1 to -1 when n is too small.`,
 		Example: `  rooflab compare data/campaigns/h200x2-kimi-k2.5-int4/runs/hostmem-graph data/campaigns/h200x2-kimi-k2.5-int4/runs/nvlink-graph
@@ -48,6 +48,8 @@ differences[] {kind, where, what, a, b}, cautions[], notes[]. The interval lo_ns
 			switch {
 			case asJSON && asCSV || asJSON && asMarkdown || asCSV && asMarkdown:
 				return usagef("choose one of --json, --csv and --markdown")
+			case opts.MaxEventBytes < 1:
+				return usagef("--max-event-bytes must be at least 1")
 			case !(opts.Alpha > 0 && opts.Alpha < 1):
 				return usagef("--alpha must lie between 0 and 1")
 			case !(threshold >= 0):
@@ -70,6 +72,7 @@ differences[] {kind, where, what, a, b}, cautions[], notes[]. The interval lo_ns
 	cmd.Flags().BoolVar(&asMarkdown, "markdown", false, "print the tables as Markdown")
 	cmd.Flags().StringVar(&opts.By, "by", compare.ByComponent, "what a row is: component, part or kernel")
 	cmd.Flags().Float64Var(&opts.Alpha, "alpha", 0.05, "a change is significant when p is at most this")
+	cmd.Flags().IntVar(&opts.MaxEventBytes, "max-event-bytes", 64<<20, "refuse traces with an event larger than this")
 	cmd.Flags().Float64Var(&threshold, "threshold", 0, "exit with 3 when a step got slower by more than this many percent")
 	return cmd
 }

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +22,7 @@ func newKernel() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newKernelInstall(), newKernelDoctor(), newKernelList())
+	cmd.AddCommand(newKernelInstall(), newKernelDoctor(), newKernelList(), newKernelRun())
 	return cmd
 }
 
@@ -30,10 +32,17 @@ func newKernelInstall() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "install",
 		Short: "Build the Go kernel and tell Jupyter about it",
-		Long: `Build the Go kernel from a rooflab checkout and install it for Jupyter.
+		Long: `Install the Go kernel for Jupyter.
 
-The kernel is gophernotes, an interpreter, with rooflab's packages linked in. Building needs the Go tool and
-takes a minute or two the first time. The installed kernel needs neither Go nor the checkout.`,
+The engine "compiled" compiles each cell with the Go tool and loads it into a living process. It needs the Go tool
+and a C linker (gcc or clang), also later. The engine "gophernotes" is an interpreter: slower, and without generics,
+but once it is built from a rooflab checkout it needs nothing else. Without --engine it is the compiled one where
+there is a C linker.
+
+Cells of both can import rooflab's packages when the command runs in a checkout, or with --source.
+
+papermill knows no Go. With the folder "papermill" of the kernelspec on PYTHONPATH, papermill -p assigns values to the
+variables of the cell tagged "parameters". rooflab nb run -p needs no such help.`,
 		Example: `  rooflab kernel install
   rooflab kernel install --prefix "$VIRTUAL_ENV"`,
 		Args: cobra.NoArgs,
@@ -41,20 +50,24 @@ takes a minute or two the first time. The installed kernel needs neither Go nor 
 			if user && o.Prefix != "" {
 				return usagef("give either --user or --prefix")
 			}
-			if o.Engine != "gophernotes" {
-				return usagef("--engine %s: there is only gophernotes", o.Engine)
+			if o.Engine != "" && o.Engine != kernel.Compiled && o.Engine != kernel.Gophernotes {
+				return usagef("--engine %s: there are %s and %s", o.Engine, kernel.Compiled, kernel.Gophernotes)
+			}
+			var err error
+			if o.Program, err = os.Executable(); err != nil {
+				return fmt.Errorf("find the rooflab binary: %w", err)
 			}
 			o.Progress = cmd.ErrOrStderr()
-			done, err := kernel.Install(cmd.Context(), o)
+			spec, err := kernel.Install(cmd.Context(), o)
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "installed kernel %s in %s\n", done.Spec.Name, done.Spec.Dir)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "installed kernel %s (%s) in %s\n", spec.Name, spec.Engine, spec.Dir)
 			return err
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.Engine, "engine", "gophernotes", "engine to build")
+	f.StringVar(&o.Engine, "engine", "", "compiled or gophernotes (default: compiled where there is a C linker)")
 	f.BoolVar(&user, "user", false, "install for this user (the default)")
 	f.StringVar(&o.Prefix, "prefix", "", "install below `DIR`/share/jupyter, as for a Python environment")
 	f.StringVar(&o.Source, "source", "", "root folder of the rooflab checkout (default: around the working directory)")
@@ -68,10 +81,14 @@ func newKernelDoctor() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "doctor",
 		Short:   "Find out why the Go kernel does not work",
-		Long:    "Check the Go tool, the sources, the kernelspec and whether the kernel answers. Exits with 1 when the kernel cannot work.",
+		Long:    "Check the tools, the kernelspec and whether the kernel answers and runs a cell. Exits with 1 when it cannot work.",
 		Example: "  rooflab kernel doctor --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if o.Program, err = os.Executable(); err != nil {
+				return fmt.Errorf("find the rooflab binary: %w", err)
+			}
 			results := kernel.Doctor(cmd.Context(), o)
 			if err := printChecks(cmd, results, asJSON); err != nil {
 				return err
@@ -127,15 +144,15 @@ func newKernelList() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			specs := kernel.List()
 			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(append([]kernel.Spec{}, specs...))
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(specs)
 			}
 			if len(specs) == 0 {
 				_, err := fmt.Fprintln(cmd.OutOrStdout(), "no Go kernel is installed; install one with: rooflab kernel install")
 				return err
 			}
-			table := texttab.Table{Head: []string{"name", "shown as", "folder"}}
+			table := texttab.Table{Head: []string{"name", "engine", "shown as", "folder"}}
 			for _, s := range specs {
-				table.Rows = append(table.Rows, []string{s.Name, s.DisplayName, s.Dir})
+				table.Rows = append(table.Rows, []string{s.Name, cmp.Or(s.Engine, "another"), s.DisplayName, s.Dir})
 			}
 			_, err := fmt.Fprint(cmd.OutOrStdout(), table.String())
 			return err

@@ -108,10 +108,19 @@ func runNotebook(cmd *cobra.Command, o nbclient.Options) error {
 	}
 	o.OnKernelLost = func() {
 		p.clear()
-		fmt.Fprintln(w, "the kernel was lost"+stopOfCampaign(o))
+		told, _ := stopOfCampaign(o)
+		if told != "" {
+			told = "; " + told
+		}
+		fmt.Fprintln(w, "the kernel was lost"+told)
 	}
 	_, err := nbclient.Run(cmd.Context(), o)
 	p.clear()
+	if err != nil { // the process that cells ran in can be gone although the kernel was not
+		if told, open := stopOfCampaign(o); open {
+			fmt.Fprintln(w, told)
+		}
+	}
 	var cell *nbclient.CellError
 	if errors.As(err, &cell) && len(cell.Traceback) > 0 {
 		traceback := cell.PlainTraceback()
@@ -124,8 +133,8 @@ func runNotebook(cmd *cobra.Command, o nbclient.Options) error {
 }
 
 // stopOfCampaign closes the profile that a lost kernel left open when its notebook works in a campaign folder, found as
-// the notebook finds it. It says what it did, "" outside a campaign.
-func stopOfCampaign(o nbclient.Options) string {
+// the notebook finds it. It says what it did, "" outside a campaign, and whether one was open.
+func stopOfCampaign(o nbclient.Options) (told string, open bool) {
 	dir := os.Getenv("ROOFLAB_CAMPAIGN")
 	for _, e := range o.Env {
 		if v, ok := strings.CutPrefix(e, "ROOFLAB_CAMPAIGN="); ok {
@@ -143,9 +152,9 @@ func stopOfCampaign(o nbclient.Options) string {
 		dir = filepath.Join(from, dir)
 	}
 	if dir == "" {
-		return ""
+		return "", false
 	}
-	return "; " + phases.StopLostProfile(dir)
+	return phases.StopLostProfile(dir)
 }
 
 func newNBStrip() *cobra.Command {

@@ -30,7 +30,7 @@ was recorded. A load that was not recorded is answered with the nearest one, nam
 			if o.Speed != 0 && o.Speed != 1 {
 				return usagef("--speed %d: 0 is as fast as possible, 1 as recorded", o.Speed)
 			}
-			if o.SecondStart != "ignore" && o.SecondStart != "409" {
+			if o.SecondStart != "" && o.SecondStart != "ignore" && o.SecondStart != "409" {
 				return usagef("--second-start %s: give ignore or 409", o.SecondStart)
 			}
 			s, err := replay.Start(cmd.Context(), o)
@@ -47,7 +47,7 @@ was recorded. A load that was not recorded is answered with the nearest one, nam
 	f.StringVar(&o.TraceDir, "trace-dir", "", "folder for the traces of /stop_profile")
 	f.StringVar(&o.Run, "run", "", "run to replay (default: the campaign's main run)")
 	f.IntVar(&o.Speed, "speed", 0, "0: as fast as possible, 1: as slowly as recorded")
-	f.StringVar(&o.SecondStart, "second-start", "ignore", "answer to a second /start_profile: ignore (200) or 409")
+	f.StringVar(&o.SecondStart, "second-start", "", "answer to a second /start_profile: ignore (200) or 409 (default: as the recorded version)")
 	f.BoolVar(&o.NoProfiler, "no-profiler", false, "answer as a server without a profiler")
 	return cmd
 }

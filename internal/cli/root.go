@@ -105,6 +105,6 @@ micro-benchmarks against the roofline, nsys. The executed notebooks become a sta
 		SilenceUsage:  true,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newInit(), newRun(), newAnalyze(), newCompare(), newReplay(), newArchive(), newKernel(), newNB(), newSite(), newVersion())
+	root.AddCommand(newInit(), newPreflight(), newRun(), newDoctor(), newAnalyze(), newCompare(), newReplay(), newArchive(), newKernel(), newNB(), newSite(), newVersion())
 	return root
 }

@@ -8,19 +8,19 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-	"golang.org/x/term"
-
 	"github.com/rooflab/rooflab/campaign"
-	"github.com/rooflab/rooflab/internal/diag"
 	"github.com/rooflab/rooflab/internal/phases"
 	"github.com/rooflab/rooflab/notebooks"
 	"github.com/rooflab/rooflab/notebooks/nbclient"
+	"github.com/spf13/cobra"
 )
 
 func newRun() *cobra.Command {
 	var o phases.Options
+	var at connection
 	var numbers, params []string
+	var seconds int
+	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the notebooks of a campaign against a server",
@@ -34,17 +34,28 @@ func newRun() *cobra.Command {
 
 The folder holds notebooks/ (made from the built-in ones when missing; edit them freely), runs/ and results/.
 A run that stopped goes on with --resume: notebooks that finished and have not changed are left as they are,
-and rounds that were measured are not measured again.`,
+and rounds that were measured are not measured again.
+
+Nothing restarts or reconfigures a server. --dry-run prints every request and command, and sends none.
+A profile that is open when the run is stopped or dies is closed: by the run, by the next one, or by rooflab doctor.`,
 		Example: `  rooflab run --campaign kimi --target http://127.0.0.1:8000 --trace-dir /srv/prof
   rooflab run --campaign demo --target replay:data/campaigns/h200x2-kimi-k2.5-int4
-  rooflab run --campaign kimi --phase 1 -p loads=[1,8] --target http://127.0.0.1:8000`,
+  rooflab run --campaign kimi --phase 1 -p C=1,8 --target http://127.0.0.1:8000
+  rooflab run --phase 0,1 --target https://gpu7:8000 --host ssh:gpu7 --api-key-file key.txt --dry-run`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.Dir == "" {
-				return usagef("give the campaign's folder: --campaign DIR")
-			}
-			if o.Target == "" {
+			if at.target == "" {
 				return usagef("give the server: --target http://host:port, or --target replay:DIR for an archived campaign")
+			}
+			if err := at.export(); err != nil {
+				return err
+			}
+			if err := campaign.CheckAddress(at.target); err != nil {
+				return usageError{err}
+			}
+			o.Target, o.Host, o.TraceDir, o.Limits.Time = at.target, at.host, at.traceDir, time.Duration(seconds)*time.Second
+			if o.Dir == "" {
+				o.Dir = campaignHere()
 			}
 			for _, s := range numbers {
 				n, err := strconv.Atoi(s)
@@ -65,10 +76,15 @@ and rounds that were measured are not measured again.`,
 			} else if err != nil {
 				return err
 			}
+			if dryRun {
+				return printPlan(cmd, o)
+			}
 			p := newProgress(cmd.ErrOrStderr())
+			unwatch := p.watch(o.Dir)
 			o.Begin, o.Cell, o.Warn, o.Lost = p.begin, p.cell, p.warn, p.lost
 			start := time.Now()
 			err := phases.Run(cmd.Context(), o)
+			unwatch()
 			p.clear()
 			if err != nil {
 				return err
@@ -78,16 +94,62 @@ and rounds that were measured are not measured again.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.Dir, "campaign", "", "folder of the campaign; made when it is not there")
-	f.StringVar(&o.Target, "target", "", "`URL` of the server, or replay:DIR")
-	f.StringVar(&o.TraceDir, "trace-dir", "", "where the server writes its profiles, seen from here (a replay knows it)")
+	at.flags(cmd)
+	f.StringVar(&o.Dir, "campaign", "", "`DIR` of the campaign; made when it is not there (default: the one around the working directory, else campaign)")
 	f.StringSliceVar(&numbers, "phase", nil, "phases to run, such as 1,2 (default: all)")
 	f.StringArrayVarP(&params, "parameter", "p", nil, "set a notebook parameter: `name=value`; may be repeated")
 	f.StringVar(&o.Kernel, "kernel", "", "kernelspec to run on (default: what the notebooks name)")
 	f.StringVar(&o.KernelDir, "kernel-dir", "", "look for kernelspecs here first")
 	f.DurationVar(&o.Timeout, "timeout", 30*time.Minute, "limit for one cell")
+	f.IntVar(&o.Limits.Streams, "max-streams", 0, "most streams of one load (default 256)")
+	f.IntVar(&seconds, "max-seconds", 0, "most time of one round (default 1800)")
+	f.Int64Var(&o.Limits.TraceBytes, "max-trace-bytes", 0, "most bytes of one round's traces, all ranks together (default 4000000000)")
+	f.BoolVar(&dryRun, "dry-run", false, "print every request and command that would be made, and make none")
 	f.BoolVar(&o.Resume, "resume", false, "leave notebooks that finished and have not changed")
 	return cmd
+}
+
+// printPlan prints what a run would do, and does nothing.
+func printPlan(cmd *cobra.Command, o phases.Options) error {
+	out := cmd.OutOrStdout()
+	if strings.HasPrefix(o.Target, "replay:") {
+		_, err := fmt.Fprintf(out, "a replay starts and ends with the run, on this machine: nothing is sent to anybody\n")
+		return err
+	}
+	steps, plan, err := phases.Plan(o)
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "would run against %s, and write into %s; nothing restarts or reconfigures the server\n", plain(o.Target), o.Dir)
+	heading := ""
+	for _, s := range steps {
+		h := fmt.Sprintf("phase %d", s.Phase)
+		if s.C > 0 {
+			h += fmt.Sprintf(", C = %d", s.C)
+		}
+		if h != heading {
+			fmt.Fprintf(&b, "\n%s\n", h)
+			heading = h
+		}
+		fmt.Fprintf(&b, "  %s, %s: %s\n", s.Do, s.Times, s.Why)
+		if s.With != "" {
+			fmt.Fprintf(&b, "      %s\n", plain(s.With))
+		}
+	}
+	if len(plan.Loads) > 0 {
+		fmt.Fprintf(&b, "\nin all %s\n", campaign.Totals(plan))
+	}
+	_, err = io.WriteString(out, b.String())
+	return err
+}
+
+// campaignHere is the folder of a run that names none.
+func campaignHere() string {
+	if dir := campaign.FolderAbove("."); dir != "" {
+		return dir
+	}
+	return "campaign"
 }
 
 func count(n int) string {
@@ -118,86 +180,4 @@ With --from the manifest, model config and host files of an archived campaign ar
 	}
 	cmd.Flags().StringVar(&from, "from", "", "archived campaign to take the description from")
 	return cmd
-}
-
-// progress shows where a run is: one line that is rewritten on a terminal, one line a notebook elsewhere.
-type progress struct {
-	w     io.Writer
-	tty   bool
-	width int
-	shown bool
-
-	next      string // the line of the notebook that begins, until it is known that it is run
-	begun     int
-	unchanged int
-}
-
-func newProgress(w io.Writer) *progress {
-	p := &progress{w: w, width: 80}
-	if f, ok := w.(interface{ Fd() uintptr }); ok && term.IsTerminal(int(f.Fd())) {
-		p.tty = true
-		if cols, _, err := term.GetSize(int(f.Fd())); err == nil && cols > 20 {
-			p.width = cols
-		}
-	}
-	return p
-}
-
-func (p *progress) begin(ph notebooks.Phase) {
-	p.begun++
-	p.next = ""
-	if !p.tty {
-		p.next = fmt.Sprintf("%s: %s\n", ph.Notebook, ph.What)
-	}
-}
-
-// summary says what was run and what was not.
-func (p *progress) summary(took time.Duration) string {
-	ran := p.begun - p.unchanged
-	text := fmt.Sprintf("ran %s in %.1f s", count(ran), took.Seconds())
-	switch {
-	case p.unchanged == 0:
-		return text
-	case ran == 0:
-		return "nothing was run: " + count(p.unchanged) + " finished before and unchanged"
-	}
-	return fmt.Sprintf("%s, left %d as before", text, p.unchanged)
-}
-
-func (p *progress) cell(ph notebooks.Phase, e nbclient.Event) {
-	if e.State == nbclient.Unchanged {
-		p.clear()
-		p.unchanged++
-		fmt.Fprintf(p.w, "%s: finished before and unchanged, left as it is\n", ph.Notebook)
-		return
-	}
-	fmt.Fprint(p.w, p.next)
-	p.next = ""
-	if !p.tty || e.State != nbclient.Started {
-		return
-	}
-	line := []rune(fmt.Sprintf("%s [%d/%d] %s", ph.Notebook, e.Cell, e.Cells, plain(strings.TrimSpace(e.Line))))
-	if len(line) > p.width-1 {
-		line = append(line[:p.width-2], '…')
-	}
-	fmt.Fprintf(p.w, "\r\x1b[K%s", string(line))
-	p.shown = true
-}
-
-func (p *progress) warn(ph notebooks.Phase, d diag.Diagnostic) {
-	p.clear()
-	fmt.Fprintf(p.w, "%s: %s\n", ph.Notebook, plain(d.String()))
-}
-
-func (p *progress) lost(ph notebooks.Phase, stop string) {
-	p.clear()
-	fmt.Fprintf(p.w, "%s: the kernel was lost; %s\n", ph.Notebook, stop)
-}
-
-// clear removes the rewritten line, so that what follows starts on an empty one.
-func (p *progress) clear() {
-	if p.shown {
-		fmt.Fprint(p.w, "\r\x1b[K")
-		p.shown = false
-	}
 }

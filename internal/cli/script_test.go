@@ -39,6 +39,17 @@ func TestScripts(t *testing.T) {
 			env.Setenv("ADDR", addr)
 			env.Setenv("PORT", addr[strings.LastIndex(addr, ":")+1:])
 			env.Setenv("KERNELS", kernels)
+			// Scripts have no home, but the kernel compiles cells with the modules and the caches of this machine.
+			for _, name := range []string{"GOMODCACHE", "GOCACHE", "GOPATH"} {
+				out, err := exec.Command("go", "env", name).Output()
+				if err != nil {
+					return err
+				}
+				env.Setenv(name, strings.TrimSpace(string(out)))
+			}
+			if cache, err := os.UserCacheDir(); err == nil {
+				env.Setenv("XDG_CACHE_HOME", cache)
+			}
 			return err
 		},
 		Condition: func(cond string) (bool, error) {

@@ -43,6 +43,19 @@ func kernels(t *testing.T) string {
 	return dir
 }
 
+// gophernotes is the folder with the other engine under the same name.
+func gophernotes(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv("ROOFLAB_GOPHERNOTES")
+	if dir == "" && os.Getenv("CI") == "true" {
+		t.Fatal("ROOFLAB_GOPHERNOTES names no folder with the gophernotes engine; CI must have it (make unit sets it)")
+	}
+	if dir == "" {
+		t.Skip("needs the gophernotes engine in ROOFLAB_GOPHERNOTES (make unit sets it)")
+	}
+	return dir
+}
+
 // demo runs all notebooks on the recorded campaign, as make demo does, and returns the folder of campaign and site.
 func demo(t *testing.T, kernels string) string {
 	t.Helper()
@@ -83,6 +96,7 @@ func TestDemo(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	t.Run("is the same on the other engine", func(t *testing.T) { sameFiles(t, first, demo(t, gophernotes(t))) })
 	t.Run("agrees with the archive", func(t *testing.T) {
 		if *update {
 			archiveDemo(t, filepath.Join(first, "campaign"))

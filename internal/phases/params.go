@@ -71,8 +71,20 @@ func declared(dir string, p notebooks.Phase, params []nbclient.Param) ([]nbclien
 	return out, nil
 }
 
-// parameterNames reads the campaign's own notebook, which may have been edited, else the built-in one.
 func parameterNames(dir string, p notebooks.Phase) ([]string, error) {
+	nb, err := readNotebook(dir, p)
+	if err != nil {
+		return nil, err
+	}
+	names, err := nbclient.GoParameters(nb)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", notebookPath(dir, p), err)
+	}
+	return names, nil
+}
+
+// readNotebook reads the campaign's own notebook, which may have been edited, else the built-in one.
+func readNotebook(dir string, p notebooks.Phase) (*nbformat.Notebook, error) {
 	name := notebookPath(dir, p)
 	b, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -82,12 +94,5 @@ func parameterNames(dir string, p notebooks.Phase) ([]string, error) {
 		return nil, err
 	}
 	nb, _, err := nbformat.Parse(name, b)
-	if err != nil {
-		return nil, err
-	}
-	names, err := nbclient.GoParameters(nb)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return names, nil
+	return nb, err
 }

@@ -37,8 +37,8 @@ const edited = `{"nbformat":4,"nbformat_minor":5,"metadata":{},"cells":[
 {"cell_type":"code","id":"parameters","metadata":{"tags":["parameters"]},"source":"// loads = 1 is a comment\nvar (\n\tmine, yours = 1, \"a\"\n\ttext string\n)\nvar streams []int = nil\nquick := true","execution_count":null,"outputs":[]}]}`
 
 func TestNotebookGetsOnlyParametersThatItDeclares(t *testing.T) {
-	given := params(t, "loads=[1]", "routing=real", "eagerRun=", "loads=[1,64]", "mine=2")
-	for number, want := range []string{"loads loads", "loads loads", "loads routing loads", "eagerRun", ""} {
+	given := params(t, "C=[1]", "routing=real", "eagerRun=", "C=1,64", "mine=2")
+	for number, want := range []string{"C C", "C C", "C routing C", "eagerRun", ""} {
 		got, err := declared(t.TempDir(), notebooks.Phases()[number], given)
 		if err != nil || names(got) != want {
 			t.Errorf("phase %d: %q (%v), want %q", number, names(got), err, want)
@@ -54,7 +54,7 @@ func TestParametersOfAnEditedNotebookCount(t *testing.T) {
 	if want := "mine quick streams text yours"; err != nil || strings.Join(all, " ") != want {
 		t.Errorf("parameters %q (%v), want %q", all, err, want)
 	}
-	got, err := declared(dir, macro, params(t, "loads=[1]", "mine=2", "quick=false"))
+	got, err := declared(dir, macro, params(t, "C=[1]", "mine=2", "quick=false"))
 	if want := "mine quick"; err != nil || names(got) != want {
 		t.Errorf("picked %q (%v), want %q", names(got), err, want)
 	}
@@ -98,7 +98,7 @@ func TestDamagedNotebookIsNotCalledAWrongParameter(t *testing.T) {
 		dir := t.TempDir()
 		macro := notebookPath(dir, notebooks.Phases()[1])
 		write(t, macro, text)
-		err := Options{Dir: dir, Params: params(t, "loads=[1]")}.CheckParams()
+		err := Options{Dir: dir, Params: params(t, "C=[1]")}.CheckParams()
 		if err == nil || errors.As(err, new(*ParamError)) || !strings.Contains(err.Error(), filepath.Base(macro)) || !strings.Contains(err.Error(), words) {
 			t.Errorf("the error is %v, want the file and %q", err, words)
 		}
@@ -109,7 +109,7 @@ func TestRunRefusesWhatItCannotRun(t *testing.T) {
 	for words, o := range map[string]Options{
 		"phase 7: phases are 0 to 4": {Target: "replay:" + archive(), Numbers: []int{0, 7}},
 		"no target: give --target":   {},
-		"is no campaign folder yet":  {Target: "http://127.0.0.1:1"},
+		"no server answers at":       {Target: "http://127.0.0.1:1"},
 		"is no archived campaign":    {Target: "replay:" + t.TempDir()},
 	} {
 		o.Dir = filepath.Join(t.TempDir(), "campaign")

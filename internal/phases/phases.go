@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/rooflab/rooflab/campaign"
 	"github.com/rooflab/rooflab/campaign/replay"
+	"github.com/rooflab/rooflab/campaign/target"
 	"github.com/rooflab/rooflab/data"
 	"github.com/rooflab/rooflab/internal/diag"
 	"github.com/rooflab/rooflab/notebooks"
@@ -25,7 +25,9 @@ import (
 type Options struct {
 	Dir       string // the campaign's folder; made when it is not there
 	Target    string // "http://host:port", or "replay:DIR" for an archived campaign
-	TraceDir  string // where a live server writes its profiles, seen from here
+	Host      string // where a live server runs, as campaign/target reads it; "" is this machine
+	TraceDir  string // where a live server writes its profiles, seen from the host; "" is what its command line says
+	Limits    campaign.Limits
 	From      string // the archive that gives a new folder its manifest; "" is the replayed one
 	Numbers   []int  // phases to run; empty means all
 	Params    []nbclient.Param
@@ -68,6 +70,9 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer srv.close()
+	if err := o.reachable(ctx); err != nil {
+		return err
+	}
 	if err := prepare(o.Dir, o.from(), todo); err != nil {
 		return err
 	}
@@ -116,10 +121,19 @@ func (o Options) from() string {
 	return ""
 }
 
+// reachable asks a live server for its version before a folder is made for it: a mistyped address leaves nothing behind.
+func (o Options) reachable(ctx context.Context) error {
+	if _, err := os.Stat(filepath.Join(o.Dir, data.ManifestFile)); err == nil || o.from() != "" {
+		return nil
+	}
+	return campaign.Reachable(ctx, o.Target)
+}
+
 // server is what the notebooks talk to.
 type server struct {
-	url, traceDir, archive string
-	replay                 *replay.Server
+	url, host, traceDir, archive string
+	limits                       campaign.Limits
+	replay                       *replay.Server
 }
 
 func (o Options) open(ctx context.Context) (server, error) {
@@ -128,12 +142,11 @@ func (o Options) open(ctx context.Context) (server, error) {
 		if o.Target == "" {
 			return server{}, errors.New("no target: give --target http://host:port, or --target replay:DIR for an archived campaign")
 		}
-		s := server{url: o.Target}
-		if o.TraceDir == "" {
-			return s, nil
+		s := server{url: o.Target, host: o.Host, traceDir: o.TraceDir, limits: o.Limits}
+		host, err := target.FromEnv(o.Host)
+		if err == nil && o.TraceDir != "" && host.Local() {
+			s.traceDir, err = filepath.Abs(o.TraceDir) // the kernel works in another folder
 		}
-		var err error
-		s.traceDir, err = filepath.Abs(o.TraceDir) // the kernel works in another folder
 		return s, err
 	}
 	abs, err := filepath.Abs(dir)
@@ -144,7 +157,7 @@ func (o Options) open(ctx context.Context) (server, error) {
 	if err != nil {
 		return server{}, err
 	}
-	return server{url: r.URL, traceDir: r.TraceDir, archive: abs, replay: r}, nil
+	return server{url: r.URL, host: "local", traceDir: r.TraceDir, archive: abs, replay: r}, nil
 }
 
 func (s server) close() {
@@ -162,14 +175,19 @@ func (s server) env(dir string) []string {
 	if s.archive != "" {
 		env = append(env, "ROOFLAB_ARCHIVE="+s.archive)
 	}
+	if s.host != "" {
+		env = append(env, "ROOFLAB_HOST="+s.host)
+	}
+	for name, limit := range map[string]int64{"STREAMS": int64(s.limits.Streams), "SECONDS": int64(s.limits.Time / time.Second), "TRACE_BYTES": s.limits.TraceBytes} {
+		if limit != 0 {
+			env = append(env, fmt.Sprintf("ROOFLAB_MAX_%s=%d", name, limit))
+		}
+	}
 	return env
 }
 
 // prepare makes the campaign's folder and puts the notebooks there that are not there yet.
 func prepare(dir, from string, todo []notebooks.Phase) error {
-	if _, err := os.Stat(filepath.Join(dir, data.ManifestFile)); errors.Is(err, fs.ErrNotExist) && from == "" {
-		return fmt.Errorf("%s is no campaign folder yet; make one first with: rooflab init %s", dir, dir)
-	}
 	if err := campaign.Init(dir, from); err != nil {
 		return err
 	}
@@ -212,26 +230,34 @@ func (o Options) run(ctx context.Context, dir string, srv server, p notebooks.Ph
 	if o.Warn != nil {
 		opts.Warn = func(d diag.Diagnostic) { o.Warn(p, d) }
 	}
-	opts.OnKernelLost = func() {
-		stop := StopLostProfile(dir)
+	lost := func(told string) {
 		if o.Lost != nil {
-			o.Lost(p, stop)
+			o.Lost(p, told)
 		}
 	}
-	_, err = nbclient.Run(ctx, opts)
+	opts.OnKernelLost = func() {
+		told, _ := StopLostProfile(dir)
+		lost(told)
+	}
+	if _, err = nbclient.Run(ctx, opts); err != nil {
+		// The process that cells ran in can be gone although the kernel was not.
+		if told, open := StopLostProfile(dir); open {
+			lost(told)
+		}
+	}
 	return err
 }
 
 // StopLostProfile closes the profile that a lost kernel left open, as the journal of the campaign in dir has it, so that
-// no profiler keeps running on the server. It says what it did. A profile that is not in the journal is somebody else's.
-func StopLostProfile(dir string) string {
+// no profiler keeps running on the server. It says what it did, and whether one was open. A profile that is not in the journal is somebody else's.
+func StopLostProfile(dir string) (told string, open bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	switch open, err := campaign.CloseLostProfile(ctx, dir); {
 	case err != nil:
-		return fmt.Sprintf("its profiler could not be stopped, look after it: %v", err)
+		return fmt.Sprintf("its profiler could not be stopped, look after it: %v", err), true
 	case open:
-		return "the profile that was open is closed"
+		return "the profile that was open is closed", true
 	}
-	return "it had no profile open"
+	return "it had no profile open", false
 }

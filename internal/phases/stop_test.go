@@ -27,14 +27,14 @@ import (
 	"github.com/rooflab/rooflab/notebooks/nbclient"
 )
 
-// target is a replay behind a proxy.
-type target struct {
+// recorded is a replay behind a proxy.
+type recorded struct {
 	*replay.Server
 	url string
 }
 
 // newTarget starts a replay that calls inWindow when the second profile has started and before the client hears of it.
-func newTarget(t *testing.T, inWindow func()) *target {
+func newTarget(t *testing.T, inWindow func()) *recorded {
 	t.Helper()
 	s, err := replay.Start(context.Background(), replay.Options{Dir: archive()})
 	if err != nil {
@@ -70,18 +70,18 @@ func newTarget(t *testing.T, inWindow func()) *target {
 			t.Error(err)
 		}
 	})
-	return &target{s, front.URL}
+	return &recorded{s, front.URL}
 }
 
 // macro are the options of a run of 10-macro against the target.
-func (tg *target) macro(t *testing.T, kernels string) Options {
+func (tg *recorded) macro(t *testing.T, kernels string) Options {
 	return Options{Dir: filepath.Join(t.TempDir(), "campaign"), Target: tg.url, TraceDir: tg.TraceDir, From: archive(),
 		Numbers: []int{1}, KernelDir: kernels}
 }
 
 // checkStopped checks what a stop after the first round leaves: no open profile, the first round, and that the same
 // options with Resume finish the campaign as if nothing had happened.
-func checkStopped(t *testing.T, tg *target, o Options, err error) {
+func checkStopped(t *testing.T, tg *recorded, o Options, err error) {
 	t.Helper()
 	var stopped *Error
 	if !errors.As(err, &stopped) || stopped.Phase.Number != 1 || !strings.Contains(err.Error(), "--resume") {
@@ -155,20 +155,8 @@ func TestCtrlCClosesTheProfileAndCanBeResumed(t *testing.T) {
 
 func TestKilledKernelLeavesNoProfileOpen(t *testing.T) {
 	k := kernels(t)
-	dir, pid := t.TempDir(), filepath.Join(t.TempDir(), "pid")
-	spec := fmt.Sprintf(`{"argv": ["/bin/sh", "-c", "echo $$ >%s; exec %s \"$0\"", "{connection_file}"], "display_name": "Go", "language": "go", "interrupt_mode": "message"}`,
-		pid, program(t, k))
-	write(t, filepath.Join(dir, "rooflab-go", "kernel.json"), spec)
-	tg := newTarget(t, func() {
-		raw, _ := os.ReadFile(pid)
-		n, err := strconv.Atoi(strings.TrimSpace(string(raw)))
-		if err == nil {
-			err = syscall.Kill(n, syscall.SIGKILL)
-		}
-		if err != nil {
-			t.Errorf("kill the kernel: %v", err)
-		}
-	})
+	dir, pid := withPid(t, k)
+	tg := newTarget(t, func() { kill(t, readPid(t, pid)) })
 	o := tg.macro(t, dir)
 	var stop []string
 	o.Lost = func(_ notebooks.Phase, s string) { stop = append(stop, s) }
@@ -183,14 +171,47 @@ func TestKilledKernelLeavesNoProfileOpen(t *testing.T) {
 	checkStopped(t, tg, o, err)
 }
 
+// The process that cells run in is gone, the kernel is not.
+func TestKilledWorkerLeavesNoProfileOpen(t *testing.T) {
+	dir, pid := withPid(t, kernels(t))
+	tg := newTarget(t, func() {
+		workers := children(t, readPid(t, pid))
+		if len(workers) == 0 {
+			t.Error("the kernel has no worker process")
+		}
+		for _, w := range workers {
+			kill(t, w)
+		}
+	})
+	o := tg.macro(t, dir)
+	var stop []string
+	o.Lost = func(_ notebooks.Phase, s string) { stop = append(stop, s) }
+	err := Run(t.Context(), o)
+	if err == nil || !strings.Contains(err.Error(), "the worker process ended: signal: killed") {
+		t.Errorf("the error is %v", err)
+	}
+	if len(stop) != 1 || stop[0] != "the profile that was open is closed" {
+		t.Errorf("what became of the profiler: %q", stop)
+	}
+	checkStopped(t, tg, o, err)
+}
+
 // Somebody else profiles the server while a notebook without a profile of its own loses its kernel.
 func TestKilledKernelLeavesTheProfilesOfOthersAlone(t *testing.T) {
-	k := kernels(t)
+	dir, pid := withPid(t, kernels(t))
 	tg := newTarget(t, func() {})
-	o := tg.macro(t, k)
+	o := tg.macro(t, dir)
 	o.Numbers = []int{0}
+	source, err := json.Marshal(fmt.Sprintf(`import ("os"; "strconv"; "strings"; "syscall")
+
+text, _ := os.ReadFile(%q)
+pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+syscall.Kill(pid, syscall.SIGKILL)`, pid))
+	if err != nil {
+		t.Fatal(err)
+	}
 	write(t, notebookPath(o.Dir, notebooks.Phases()[0]), `{"nbformat":4,"nbformat_minor":5,"metadata":{"kernelspec":{"name":"rooflab-go","display_name":"Go","language":"go"}},"cells":[
-{"cell_type":"code","id":"kill","metadata":{},"source":"import \"syscall\"\n\nsyscall.Kill(syscall.Getpid(), syscall.SIGKILL)","execution_count":null,"outputs":[]}]}`)
+{"cell_type":"code","id":"kill","metadata":{},"source":`+string(source)+`,"execution_count":null,"outputs":[]}]}`)
 	other, err := http.Post(tg.url+"/start_profile", "", nil)
 	if err != nil || other.StatusCode != http.StatusOK {
 		t.Fatal(other, err)
@@ -211,13 +232,61 @@ func TestKilledKernelLeavesTheProfilesOfOthersAlone(t *testing.T) {
 }
 
 // program is the program of the Go kernel.
-func program(t *testing.T, kernels string) string {
+// withPid is a folder with the kernel, and the file in which it leaves its process id when it starts.
+func withPid(t *testing.T, kernels string) (dir, pid string) {
 	t.Helper()
 	spec, err := nbclient.FindKernel("rooflab-go", kernels)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return spec.Argv[0]
+	dir, pid = t.TempDir(), filepath.Join(t.TempDir(), "pid")
+	argv, err := json.Marshal(append([]string{"/bin/sh", "-c", "echo $$ >" + pid + `; exec "$0" "$@"`}, spec.Argv...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "rooflab-go", "kernel.json"),
+		`{"argv": `+string(argv)+`, "display_name": "Go", "language": "go", "interrupt_mode": "message"}`)
+	return dir, pid
+}
+
+func readPid(t *testing.T, file string) int {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(raw)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// children are the processes that a process has started.
+func children(t *testing.T, pid int) (all []int) {
+	t.Helper()
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		raw, _ := os.ReadFile(f) // a thread may have ended
+		for _, field := range strings.Fields(string(raw)) {
+			n, err := strconv.Atoi(field)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+func kill(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Errorf("kill %d: %v", pid, err)
+	}
 }
 
 func write(t *testing.T, name, text string) {

@@ -32,7 +32,7 @@ func (e *CellError) Error() string {
 		where += fmt.Sprintf(", line %d", e.Line)
 	}
 	switch {
-	case e.Ename == "":
+	case e.Ename == "" || e.Ename == "panic" && e.Evalue != "": // how a cell gives up; the value says why
 		return where + ": " + e.Evalue
 	case e.Evalue == "":
 		return where + ": " + e.Ename

@@ -25,7 +25,8 @@ type Param struct {
 }
 
 // ParseParam reads "name=value". The value is JSON (5, 0.5, true, "text", [1, 64, 256]); anything else is a string as it
-// stands. For a Go variable declared as string the text counts even if it reads as a number.
+// stands. For a Go variable declared as string the text counts even if it reads as a number; for one declared as a
+// slice, words between commas are a list: C=1,64,256.
 func ParseParam(s string) (Param, error) {
 	name, text, ok := strings.Cut(s, "=")
 	if !ok || !token.IsIdentifier(name) {

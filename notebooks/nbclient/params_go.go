@@ -143,11 +143,14 @@ func goLiteral(p Param, typ string) (string, error) {
 			return strconv.Quote(p.text), nil
 		}
 	}
+	elem, ok := strings.CutPrefix(typ, "[]")
 	list, isList := p.Value.([]any)
+	if !isList && ok && p.text != "" {
+		list, isList = p.split(elem), true
+	}
 	if !isList {
 		return goScalar(p.Name, p.Value, typ)
 	}
-	elem, ok := strings.CutPrefix(typ, "[]")
 	if typ == "" {
 		elem = commonType(list)
 	} else if !ok {
@@ -162,6 +165,28 @@ func goLiteral(p Param, typ string) (string, error) {
 		parts[i] = lit
 	}
 	return "[]" + elem + "{" + strings.Join(parts, ", ") + "}", nil
+}
+
+// List returns the value for a variable that is declared as a slice of numbers.
+func (p Param) List() []any {
+	if list, ok := p.Value.([]any); ok {
+		return list
+	}
+	return p.split("")
+}
+
+// split reads a list as it is typed on a command line: 1,4,8.
+func (p Param) split(elem string) []any {
+	var list []any
+	for _, word := range strings.Split(p.text, ",") {
+		word = strings.TrimSpace(word)
+		v, err := decodeParam([]byte(word))
+		if err != nil || elem == "string" {
+			v = word
+		}
+		list = append(list, v)
+	}
+	return list
 }
 
 func goScalar(name string, v any, typ string) (string, error) {
@@ -215,4 +240,63 @@ func commonType(list []any) string {
 		return "string"
 	}
 	return typ
+}
+
+// GoDefaults returns the values of the variables that the parameters cell of a Go notebook declares, as far as they are
+// literals: int64, float64, string, bool, or []any of these.
+func GoDefaults(nb *nbformat.Notebook) (map[string]any, error) {
+	values := map[string]any{}
+	for i := range nb.Cells {
+		c := &nb.Cells[i]
+		if c.Type != nbformat.Code || !c.HasTag(tagParameters) {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), "cell", "package p;"+c.Source, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, fmt.Errorf("read the parameters cell: %w", err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			spec, ok := n.(*ast.ValueSpec)
+			if !ok || len(spec.Values) != len(spec.Names) {
+				return true
+			}
+			for i, name := range spec.Names {
+				if v, ok := literal(spec.Values[i]); ok {
+					values[name.Name] = v
+				}
+			}
+			return false
+		})
+	}
+	return values, nil
+}
+
+func literal(e ast.Expr) (any, bool) {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		switch e.Kind {
+		case token.INT:
+			v, err := strconv.ParseInt(e.Value, 0, 64)
+			return v, err == nil
+		case token.FLOAT:
+			v, err := strconv.ParseFloat(e.Value, 64)
+			return v, err == nil
+		case token.STRING:
+			v, err := strconv.Unquote(e.Value)
+			return v, err == nil
+		}
+	case *ast.Ident:
+		return e.Name == "true", e.Name == "true" || e.Name == "false"
+	case *ast.CompositeLit:
+		list := []any{}
+		for _, x := range e.Elts {
+			v, ok := literal(x)
+			if !ok {
+				return nil, false
+			}
+			list = append(list, v)
+		}
+		return list, true
+	}
+	return nil, false
 }

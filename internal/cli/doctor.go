@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rooflab/rooflab/campaign"
+)
+
+// examined is what doctor found in one folder and did about it.
+type examined struct {
+	campaign.Left
+	Closed bool   `json:"closed"`          // the profile that was open
+	Error  string `json:"error,omitempty"` // why it could not be closed
+}
+
+func newDoctor() *cobra.Command {
+	var at connection
+	var look, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "doctor [DIR...]",
+		Short: "Find and close what a stopped run left open on a server",
+		Long: `Find what stopped runs left behind in campaign folders, and close a profile that is still open on a server.
+
+Only a profile that the campaign's own journal notes is closed, and only when the process that opened it is gone:
+any other one belongs to somebody else. Rounds that were measured in part are named; rooflab run --resume finishes them.
+Without DIR it is the campaign around the working directory.`,
+		Example: `  rooflab doctor kimi
+  rooflab doctor --look --json kimi glm
+  ROOFLAB_API_KEY=... rooflab doctor kimi`,
+		PreRunE: stopAtOnce,
+		RunE: func(cmd *cobra.Command, dirs []string) error {
+			if err := at.export(); err != nil {
+				return err
+			}
+			if len(dirs) == 0 {
+				here := campaign.FolderAbove(".")
+				if here == "" {
+					return usagef("no campaign folder here or above; give one: rooflab doctor DIR")
+				}
+				dirs = []string{here}
+			}
+			all := []examined{}
+			var failed error
+			for _, dir := range dirs {
+				left, err := campaign.Find(dir)
+				e := examined{Left: left}
+				if err != nil { // the others may have a profile open
+					e.Error, failed = err.Error(), errors.Join(failed, err)
+				}
+				if !look && left.Profile != nil && !left.Profile.InUse {
+					if e.Closed, err = campaign.CloseLostProfile(cmd.Context(), dir); err != nil {
+						e.Closed, e.Error, failed = false, err.Error(), errors.Join(failed, err)
+					}
+				}
+				all = append(all, e)
+			}
+			if asJSON {
+				if err := json.NewEncoder(cmd.OutOrStdout()).Encode(all); err != nil {
+					return err
+				}
+				return failed
+			}
+			for _, e := range all {
+				if err := e.print(cmd.OutOrStdout()); err != nil {
+					return err
+				}
+			}
+			return failed
+		},
+	}
+	at.access(cmd)
+	cmd.Flags().BoolVar(&look, "look", false, "only look: send nothing to a server")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (e examined) print(w io.Writer) error {
+	var b strings.Builder
+	line := func(format string, args ...any) {
+		fmt.Fprintf(&b, "%s: %s\n", e.Dir, plain(fmt.Sprintf(format, args...)))
+	}
+	if p := e.Profile; p != nil {
+		what := fmt.Sprintf("a profile on %s", p.Target)
+		if p.Streams > 0 {
+			what += fmt.Sprintf(", of C = %d", p.Streams)
+		}
+		if p.Opened != "" {
+			what += ", opened " + p.Opened
+		}
+		switch {
+		case p.InUse:
+			line("%s: process %d is measuring and closes it itself", what, p.PID)
+		case e.Closed:
+			line("%s was left open: closed", what)
+		case e.Error == "":
+			line("%s was left open; rooflab doctor without --look closes it", what)
+		default:
+			line("%s was left open and cannot be closed", what)
+		}
+	}
+	if e.Profile == nil && e.Error != "" {
+		line("%s", e.Error)
+	}
+	for _, r := range e.Rounds {
+		line("run %s, C = %d lacks %s; rooflab run --resume goes on there", r.Run, r.Streams, r.Missing)
+	}
+	for _, name := range e.Partial {
+		line("%s was being fetched; rooflab run --resume goes on there", name)
+	}
+	if b.Len() == 0 {
+		line("nothing is left open or half done")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
