@@ -4,11 +4,14 @@ GO     ?= go
 ROOF   := $(B)/rooflab
 ARCH   := data/campaigns/h200x2-kimi-k2.5-int4
 KERNEL := $(B)/jupyter/share/jupyter/kernels/rooflab-go/kernel.json
+# What the tests of kernels need to know.
+KERNELS := ROOFLAB_PYTHON=$(CURDIR)/$(B)/venv/bin/python ROOFLAB_KERNELS=$(CURDIR)/$(B)/jupyter/share/jupyter/kernels \
+	ROOFLAB_GOPHERNOTES=$(CURDIR)/$(B)/gophernotes-jupyter/share/jupyter/kernels GOPLS=$(wildcard $(CURDIR)/$(B)/bin/gopls)
 export JUPYTER_PATH := $(CURDIR)/$(B)/jupyter/share/jupyter
 # The module cache is filled through go.sum; a plain `go build` must work without it being writable.
 export GOFLAGS ?= -mod=readonly
 
-.PHONY: help demo test build assets kernel site check lint unit test-browser fuzz bench clean needs
+.PHONY: help demo test build assets kernel kernel-gophernotes vllm bench-kernel site check lint unit test-live test-browser fuzz bench clean needs
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +29,9 @@ assets/dist/echarts.min.js: assets/package-lock.json
 kernel: build ## build and install the Go kernel under _build/jupyter
 	@$(ROOF) kernel install --prefix $(B)/jupyter
 
+kernel-gophernotes: build ## the same with the other engine, under _build/gophernotes-jupyter
+	@$(ROOF) kernel install --engine gophernotes --prefix $(B)/gophernotes-jupyter
+
 demo: build kernel ## the whole path on the recorded campaign; prints where the site is
 	@rm -rf $(B)/demo
 	@$(ROOF) run --campaign $(B)/demo --target replay:$(ARCH) --kernel-dir $(B)/jupyter/share/jupyter/kernels
@@ -34,14 +40,25 @@ demo: build kernel ## the whole path on the recorded campaign; prints where the 
 test: ## set up everything the tests need, then run them all
 	@sh .ci/need.sh go gcc make git npm
 	@sh .ci/setup.sh
-	@$(MAKE) --no-print-directory build kernel
+	@$(MAKE) --no-print-directory build kernel kernel-gophernotes
 	@$(MAKE) --no-print-directory unit test-browser
 
-unit: ## go test ./...
-	@ROOFLAB_PYTHON=$(CURDIR)/$(B)/venv/bin/python ROOFLAB_KERNELS=$(CURDIR)/$(B)/jupyter/share/jupyter/kernels $(GO) test ./...
+vllm: ## install the two real vLLM servers that tests start, 11 GB under _build
+	@sh .ci/vllm.sh
 
-test-browser: ## JupyterLab and the site in a real Chromium
+# Packages whose tests run a real vLLM. They come last and one at a time: a server on a busy machine measures nothing.
+LIVE := ./campaign ./campaign/load ./campaign/vllm ./internal/livevllm ./internal/phases
+
+unit: ## go test ./..., the packages with real servers last
+	@$(KERNELS) $(GO) test -timeout 30m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(LIVE))")
+	@$(KERNELS) $(GO) test -p 1 -timeout 60m $(LIVE)
+
+test-live: ## kills at random moments, and figures beside vllm bench serve: minutes, on a quiet machine
+	@$(KERNELS) ROOFLAB_LIVE_LONG=1 $(GO) test -p 1 -timeout 60m -v -run 'TestLive|OnVLLM|OnASteadyServer' ./campaign/load ./internal/phases
+
+test-browser: ## JupyterLab in a real Chromium, and other front ends of notebooks
 	@sh .ci/browser/run.sh
+	@sh .ci/browser/others.sh
 
 lint: ## gofmt, vet, staticcheck
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo 'gofmt wants to change:'; gofmt -l $$(git ls-files '*.go'); exit 1; }
@@ -56,6 +73,9 @@ fuzz: ## each fuzz target for FUZZTIME (default 10m)
 
 bench: ## benchmarks, as ratios to something measured in the same run
 	@$(GO) test -run '^$$' -bench . -benchmem ./trace/... ./charts/svg ./kernel/wire
+
+bench-kernel: ## the Go kernel beside ipykernel, gophernotes and compiled Go
+	@$(KERNELS) $(GO) test -run '^$$' -bench Kernels -benchtime 20x -timeout 30m ./kernel
 
 site: ## rebuild the site of the last demo and serve it on 127.0.0.1
 	@$(ROOF) site serve $(B)/demo

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Sets up what only the tests need: Chromium, and Python with JupyterLab in _build/venv.
+# Sets up what only the tests need: Chromium, Python with JupyterLab in _build/venv, gopls, and real vLLM servers.
 set -eu
 cd "$(dirname "$0")/.."
 if ! command -v chromium >/dev/null 2>&1; then
@@ -30,3 +30,13 @@ if [ "$(cat _build/venv/.rooflab 2>/dev/null || true)" != "$want" ]; then
 	_build/venv/bin/pip install --quiet --disable-pip-version-check -r .ci/browser/requirements.txt
 	echo "$want" >_build/venv/.rooflab
 fi
+if [ "${CI:-}" = true ] && [ "$(id -u)" -eq 0 ]; then # elsewhere their tests skip: installing sshd starts it on some machines
+	for p in openssh-server:/usr/sbin/sshd busybox:/bin/busybox; do
+		[ -x "${p#*:}" ] || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${p%:*}" >/dev/null; }
+	done
+fi
+if [ ! -x _build/bin/gopls ]; then # of its own module: its dependencies are others than ours
+	echo "installing gopls into _build/bin"
+	GOBIN=$PWD/_build/bin GOFLAGS=-mod=mod go install golang.org/x/tools/gopls@v0.22.0
+fi
+sh .ci/vllm.sh

@@ -14,14 +14,12 @@
 // Exit code: 0 all notebooks are fine, 1 one is not, 2 wrong call.
 
 import { chromium } from "playwright-core";
-import { spawn } from "node:child_process";
-import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { parseArgs } from "node:util";
+import { launchOptions, pause, startLab, startLimit } from "./lab.mjs";
 
-const startLimit = 90_000; // JupyterLab and its first page, cold, on a busy machine
 const runLimit = 300_000; // all cells of one notebook
 
 const { values: flags, positionals: notebooks } = parseArgs({
@@ -41,12 +39,8 @@ const work = mkdtempSync(join(tmpdir(), "rooflab-lab-"));
 mkdirSync(flags.out, { recursive: true });
 let lab, browser;
 try {
-  lab = await startLab(work);
-  browser = await chromium.launch({
-    executablePath: flags.chromium,
-    args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
-      "--disable-component-update", "--disable-sync", "--no-first-run"],
-  });
+  lab = await startLab(work, flags.jupyter);
+  browser = await chromium.launch(launchOptions(flags.chromium));
   for (const file of notebooks) {
     const faults = await check(file);
     console.log(`${faults.length ? "FAIL" : "ok  "} ${file}`);
@@ -61,60 +55,6 @@ try {
   await lab?.stop();
   rmSync(work, { recursive: true, force: true });
 }
-
-// startLab starts JupyterLab on a free port with settings of its own and waits until it answers.
-async function startLab(dir) {
-  const home = name => { const d = join(dir, name); mkdirSync(d, { recursive: true }); return d; };
-  const settings = home("settings");
-  const setting = (plugin, value) => {
-    mkdirSync(join(settings, "@jupyterlab", plugin.split("/")[0]), { recursive: true });
-    writeFileSync(join(settings, "@jupyterlab", plugin + ".jupyterlab-settings"), JSON.stringify(value));
-  };
-  setting("notebook-extension/tracker", { windowingMode: "none" }); // every cell is in the page, for the screenshot
-  setting("apputils-extension/notification", { fetchNews: "false", checkForUpdates: false });
-
-  const port = await freePort();
-  const child = spawn(flags.jupyter, [
-    "lab", "--no-browser", "--allow-root", "--ip=127.0.0.1", `--port=${port}`, "--ServerApp.port_retries=0",
-    "--IdentityProvider.token=", "--LabApp.expose_app_in_browser=True", `--ServerApp.root_dir=${home("notebooks")}`,
-  ], {
-    stdio: ["ignore", "pipe", "pipe"],
-    env: {
-      ...process.env, JUPYTER_RUNTIME_DIR: home("runtime"), JUPYTER_CONFIG_DIR: home("config"),
-      JUPYTERLAB_SETTINGS_DIR: settings, JUPYTERLAB_WORKSPACES_DIR: home("workspaces"),
-    },
-  });
-  let said = "";
-  let ended = false;
-  child.stdout.on("data", text => { said += text; });
-  child.stderr.on("data", text => { said += text; });
-  const exit = new Promise(done => {
-    child.on("exit", () => { ended = true; done(); });
-    child.on("error", err => { said += err.message; ended = true; done(); });
-  });
-  const stop = async () => { child.kill("SIGTERM"); await Promise.race([exit, pause(5000)]); child.kill("SIGKILL"); };
-
-  const url = `http://127.0.0.1:${port}`;
-  for (const end = Date.now() + startLimit; ; await pause(200)) {
-    if (ended) throw new Error(`JupyterLab did not start:\n${said}`);
-    if (await fetch(`${url}/api/status`).then(r => r.ok, () => false)) return { url, stop, dir: join(dir, "notebooks") };
-    if (Date.now() > end) {
-      await stop();
-      throw new Error(`JupyterLab does not answer:\n${said}`);
-    }
-  }
-}
-
-function freePort() {
-  return new Promise(done => {
-    const server = createServer().listen(0, "127.0.0.1", () => {
-      const { port } = server.address();
-      server.close(() => done(port));
-    });
-  });
-}
-
-function pause(ms) { return new Promise(done => setTimeout(done, ms)); }
 
 // check runs one notebook and returns what is wrong.
 async function check(file) {

@@ -14,7 +14,10 @@ fi
 campaign=$(mktemp -d)
 trap 'rm -rf "$campaign"' EXIT
 _build/rooflab init "$campaign/demo" >/dev/null
-JUPYTER_PATH=${JUPYTER_PATH:-$PWD/_build/jupyter/share/jupyter} \
-	ROOFLAB_CAMPAIGN=$campaign/demo ROOFLAB_TARGET=replay:$PWD/data/campaigns/h200x2-kimi-k2.5-int4 \
+export JUPYTER_PATH=${JUPYTER_PATH:-$PWD/_build/jupyter/share/jupyter}
+ROOFLAB_CAMPAIGN=$campaign/demo ROOFLAB_TARGET=replay:$PWD/data/campaigns/h200x2-kimi-k2.5-int4 \
 	node _build/browser/jupyterlab.mjs --jupyter _build/venv/bin/jupyter --out _build/browser/shots \
 	.ci/browser/smoke.ipynb notebooks/*.ipynb "$@"
+
+# And a person's hands: typing, completing, interrupting, restarting.
+node _build/browser/hands.mjs --jupyter _build/venv/bin/jupyter --out _build/browser/shots
