@@ -14,6 +14,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/rooflab/rooflab/campaign/launch"
 	"github.com/rooflab/rooflab/campaign/vllm"
 	"github.com/rooflab/rooflab/data"
 )
@@ -106,21 +107,7 @@ func listRuns(dir string, c data.Campaign) ([]data.RunRef, error) {
 	return runs, nil
 }
 
-// secretForms are texts that must not leave the machine: the words for each, a text that is always part of it
-// (so that most blocks need no regular expression; a form in any case has it in lower case), and the whole form.
-var secretForms = []struct {
-	what, part string
-	re         *regexp.Regexp
-}{
-	{"a Hugging Face token", "hf_", regexp.MustCompile(`\bhf_[A-Za-z0-9]{20,}`)},
-	{"an API key", "sk-", regexp.MustCompile(`\bsk-[A-Za-z0-9_-]{20,}`)},
-	{"a GitHub token", "ghp_", regexp.MustCompile(`\bghp_[A-Za-z0-9]{30,}`)},
-	{"a GitHub token", "github_pat_", regexp.MustCompile(`\bgithub_pat_[A-Za-z0-9_]{30,}`)},
-	{"an AWS key", "AKIA", regexp.MustCompile(`\bAKIA[0-9A-Z]{16}\b`)},
-	{"a private key", "PRIVATE KEY-----", regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----`)},
-	{"an authorization header", "bearer", regexp.MustCompile(`(?i)authorization["']?\s*[:=]\s*["']?bearer\s+[A-Za-z0-9._~+/-]{8,}`)},
-	{"the host name of a trace", `"host_name"`, regexp.MustCompile(`"host_name": *"[^"]+"`)},
-}
+var hostName = regexp.MustCompile(`"host_name": *"[^"]+"`) // in a trace
 
 // checkSecrets looks into the manifest and every file, also into compressed ones.
 func checkSecrets(dir string, files []data.File) error {
@@ -160,7 +147,7 @@ func checkFile(name, rel string, own []ownText) error {
 		}
 		r = z
 	}
-	const overlap = 4 << 10 // longer than any form above must be to match, and than a key
+	const overlap = 4 << 10 // longer than any form must be to match, and than a key
 	buf := make([]byte, 0, 1<<20)
 	for line := 1; ; {
 		n, err := readFull(r, buf[len(buf):cap(buf)])
@@ -195,14 +182,11 @@ func readFull(r io.Reader, b []byte) (int, error) {
 
 // findSecret returns what was found and where, or "".
 func findSecret(b []byte, own []ownText) (string, int) {
-	lower := bytes.ToLower(b)
-	for _, s := range secretForms {
-		if !bytes.Contains(b, []byte(s.part)) && !bytes.Contains(lower, []byte(s.part)) {
-			continue
-		}
-		if at := s.re.FindIndex(b); at != nil {
-			return s.what, at[0]
-		}
+	if what, at := launch.FindSecret(b); what != "" {
+		return what, at
+	}
+	if at := hostName.FindIndex(b); at != nil {
+		return "the host name of a trace", at[0]
 	}
 	for _, o := range own {
 		if at := bytes.Index(b, o.text); at >= 0 {
