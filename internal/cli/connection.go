@@ -19,7 +19,7 @@ type connection struct {
 func (c *connection) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&c.target, "target", "", "`URL` of the server, or replay:DIR")
-	f.StringVar(&c.host, "host", "", "where the server runs: "+target.Forms+" (default: this machine, or $ROOFLAB_HOST)")
+	f.StringVar(&c.host, "host", "", "`HOST` where the server runs: "+target.Forms+" (default: this machine, or $ROOFLAB_HOST)")
 	f.StringVar(&c.traceDir, "trace-dir", "", "`DIR` where the server writes its profiles, seen from the host (default: what its command line says)")
 	c.access(cmd)
 }
@@ -27,7 +27,7 @@ func (c *connection) flags(cmd *cobra.Command) {
 // access are the flags of a command that knows the server from elsewhere.
 func (c *connection) access(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&c.apiKey, "api-key", "", "API key of the server; others see it in the list of processes, so rather set ROOFLAB_API_KEY")
+	f.StringVar(&c.apiKey, "api-key", "", "API `KEY` of the server; others see it in the list of processes, so rather set ROOFLAB_API_KEY")
 	f.StringVar(&c.apiKeyFile, "api-key-file", "", "`FILE` that holds the API key")
 	f.StringVar(&c.caFile, "ca-file", "", "PEM `FILE` of an authority to trust for https")
 }

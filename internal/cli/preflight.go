@@ -14,6 +14,7 @@ import (
 	"github.com/rooflab/rooflab/campaign/target"
 	"github.com/rooflab/rooflab/campaign/vllm"
 	"github.com/rooflab/rooflab/data"
+	"github.com/rooflab/rooflab/internal/units"
 )
 
 func newPreflight() *cobra.Command {
@@ -24,17 +25,29 @@ func newPreflight() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "preflight",
 		Short: "Look at a server before anything is measured",
-		Long: `Ask a server what it serves, read how its process was started, compare that with the file that starts it, and see what
-profilers, disk space and other traffic there are. Nothing is changed and no load is sent: a few GET requests, and commands
-that read on the server's machine, reached with --host through your own ssh, docker, podman or kubectl.
+		Long: `Look at a server before anything is measured: what it serves, how its process
+was started and whether that agrees with the file that starts it, which
+profilers and how much disk space there are, and whose requests run. The last
+table says what stands against the next phases, and what to do about it.
 
-Keys, tokens and passwords are shown as ***. Exit code 3: something stands against phase 1, such as a server without
+Nothing is changed and no load is sent: a few GET requests, and commands on the
+server's machine that only read. Say with --host how to get there; rooflab goes
+through your own ssh, docker, podman or kubectl. --dry-run prints every request
+and command instead.
+
+Keys, tokens and passwords are shown as ***. Machines, users and trace folders
+are named; the notebook 00-preflight, which gets published, leaves them out.
+
+Exit code 3: something stands against phase 1, such as a server without
 profiler, a full disk, or other people's requests.
 
---json prints one object: schema 1, server {version, models[], profiler}, traffic {running, waiting, tokens_per_s}, process and
-unit {argv[], args, env, started_unix} or null, drift[] {item, unit, process, http, severity, consequence}, machine {nsys, ncu,
-gpu_counters, driver, gpus[]}, disks[] {for, dir, free_bytes, need_bytes}, model, costs[], findings[] {id, severity, blocks,
-text, hint}.`,
+--json prints one object: schema 1,
+  server {version, models[], profiler}, traffic {running, waiting, tokens_per_s},
+  process and unit {argv[], args, env, started_unix} or null,
+  drift[] {item, unit, process, http, severity, consequence},
+  machine {nsys, ncu, gpu_counters, driver, gpus[]},
+  disks[] {for, dir, free_bytes, need_bytes}, model, costs[],
+  findings[] {id, severity, blocks, text, hint}`,
 		Example: `  rooflab preflight --target http://127.0.0.1:8000
   rooflab preflight --target http://gpu7:8000 --host ssh:gpu7 --unit vllm-kimi.service -C 1,64,256
   rooflab preflight --target http://127.0.0.1:8000 --host docker:vllm --json
@@ -79,7 +92,7 @@ text, hint}.`,
 	f.StringVar(&o.Dir, "campaign", "", "`DIR` of the campaign whose model and earlier rounds count (default: the one around the working directory, else none)")
 	f.StringVar(&p.Unit, "unit", "", "what starts the server: a `FILE` here or on the host, or the name of a systemd unit (default: the unit of the process)")
 	f.StringVar(&p.Config, "model", "", "the model's config.json, a `FILE` here (default: the campaign's, else the one on the server's disk)")
-	f.IntSliceVarP(&p.C, "streams", "C", []int{1, 64, 256}, "numbers of `streams` that the next phases use")
+	f.IntSliceVarP(&p.C, "streams", "C", []int{1, 64, 256}, "loads of the next phases, in streams that decode at the same time: `N,N`")
 	f.Float64Var(&p.SampleSeconds, "watch", 2, "`SECONDS` to watch for other people's requests")
 	f.BoolVar(&asJSON, "json", false, "print JSON with every fact")
 	f.BoolVar(&dryRun, "dry-run", false, "print every request and command that would be made, and make none")
@@ -193,11 +206,12 @@ func split(r data.Row, wide []int) []data.Row {
 	return rows
 }
 
-// fold breaks a text into lines of at most width characters: at blanks, else anywhere.
+// fold breaks a text into lines of at most width characters: at blanks, else after punctuation, else anywhere. The blanks
+// of a load and the thin ones of a number hold.
 func fold(text string, width int) []string {
 	var lines []string
 	line := []rune{}
-	for _, word := range strings.Fields(text) {
+	for _, word := range strings.FieldsFunc(loads.Replace(text), func(r rune) bool { return r == ' ' || r == '\n' }) {
 		w := []rune(word)
 		if len(line) > 0 && len(line)+1+len(w) > width {
 			lines, line = append(lines, string(line)), nil
@@ -207,11 +221,23 @@ func fold(text string, width int) []string {
 		}
 		line = append(line, w...)
 		for len(line) > width {
-			lines, line = append(lines, string(line[:width])), line[width:]
+			at := width
+			for i := width; i > width/2; i-- {
+				if strings.ContainsRune(",/_-", line[i-1]) {
+					at = i
+					break
+				}
+			}
+			lines, line = append(lines, string(line[:at])), line[at:]
 		}
 	}
 	if len(line) > 0 || len(lines) == 0 {
 		lines = append(lines, string(line))
 	}
+	for i := range lines {
+		lines[i] = strings.ReplaceAll(lines[i], units.HardSpace, " ")
+	}
 	return lines
 }
+
+var loads = strings.NewReplacer("C = ", "C"+units.HardSpace+"="+units.HardSpace)

@@ -233,14 +233,22 @@ the terminal is wide
 
 A            N  B
             ms
-───────────────────────────
-some words  12  /a/path/wit
-in a cell       hout/any/bl
-                ank/in/it
+──────────────────────────
+some words  12  /a/path/
+in a cell       without/
+                any/blank/
+                in/it
 x            3
 
 n`
 	if got := fit(table, 28); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	for text, want := range map[string]string{
+		"up to 49\u202f152 tokens": "up to|49\u202f152|tokens", "for C = 256 it is": "for|C = 256|it is", "0123456789abc": "01234567|89abc", "torch_profiler": "torch_|profiler", "": "",
+	} {
+		if got := strings.Join(fold(text, 8), "|"); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
 	}
 }
