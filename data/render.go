@@ -50,7 +50,7 @@ func (t Table) Text() string {
 	if t.Note != "" {
 		b.WriteString("\n" + wrap(t.Note, 100) + "\n")
 	}
-	return strings.TrimRight(b.String(), "\n")
+	return strings.Trim(b.String(), "\n")
 }
 
 // HTML returns the table as escaped HTML without script.

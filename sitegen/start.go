@@ -290,6 +290,9 @@ func (b *startBuilder) add(o outputView) error {
 	if it.Figure != nil {
 		return b.figure(it)
 	}
+	if it.Table != nil && len(it.Table.Columns) == 0 { // of what was not measured
+		return nil
+	}
 	now := b.section()
 	if last := now.last(); it.Table != nil && last != nil && last.Bottlenecks != nil && last.Side == nil && len(it.Table.Columns) <= sideColumns {
 		last.Side = it.Table
