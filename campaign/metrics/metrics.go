@@ -1,5 +1,5 @@
 // Package metrics reads and writes the Prometheus text format of a server's /metrics, and compares two scrapes.
-// It keeps families and samples in the order of the text and reports bad lines instead of stopping at them.
+// It keeps families and samples in the order of the text, and takes no text with a line that it cannot read.
 // It knows what vLLM and SGLang call the series that a campaign watches. It does not fetch anything (campaign/vllm does).
 package metrics
 
@@ -8,8 +8,6 @@ import (
 	"sort"
 	"strconv"
 	"strings"
-
-	"github.com/rooflab/rooflab/internal/diag"
 )
 
 // Label is one name="value" pair.
@@ -46,8 +44,7 @@ type Family struct {
 
 // Scrape is one reading of /metrics.
 type Scrape struct {
-	Families    []Family
-	Diagnostics []diag.Diagnostic // bad lines, counted by kind
+	Families []Family
 }
 
 // Sum adds the samples of a series over all label sets that have the given labels (name, value, name, value, ...).

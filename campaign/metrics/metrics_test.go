@@ -2,9 +2,12 @@ package metrics
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -14,7 +17,7 @@ import (
 )
 
 func TestParseReadsEveryFormOfALine(t *testing.T) {
-	s := ParseString(`# HELP a_total Things with \\ and \n in it
+	s := parse(t, `# HELP a_total Things with \\ and \n in it
 # TYPE a_total counter
 a_total{path="C:\\x\n\"q\"",other="}{,="} 12.0
 a_total 3 1700000000000
@@ -28,9 +31,6 @@ b NaN
   c	-Inf
 d{} +Inf
 `)
-	if s.Diagnostics != nil {
-		t.Fatal(s.Diagnostics)
-	}
 	if len(s.Families) != 5 {
 		t.Fatalf("%d families: %+v", len(s.Families), s.Families)
 	}
@@ -59,32 +59,40 @@ d{} +Inf
 	}
 }
 
-func TestBadLinesBecomeDiagnostics(t *testing.T) {
-	for name, line := range map[string]string{
-		"html": "<!DOCTYPE html>", "no value": "a", "no number": "a b", "three fields": "a 1 2 3", "open labels": `a{x="1" 2`,
-		"unquoted": "a{x=1} 2", "bad label": `a{1x="1"} 2`, "open value": `a{x="1} 2`, "bad stamp": "a 1 x", "type without name": "# TYPE",
-	} {
-		s := ParseString("ok 1\n" + line + "\nok2 2\n")
-		if len(s.Diagnostics) != 1 || s.Diagnostics[0].Pos.Line != 2 {
-			t.Errorf("%s: %v", name, s.Diagnostics)
-		}
-		if _, ok := s.Sum("ok2"); !ok {
-			t.Errorf("%s: reading stopped", name)
-		}
+// parse reads a text that is to be readable.
+func parse(t *testing.T, text string) Scrape {
+	t.Helper()
+	s, err := Parse(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
 	}
-	s := ParseString("a " + strings.Repeat("1", MaxLine+10) + "\nb 2\n")
-	if v, _ := s.Sum("b"); v != 2 || len(s.Diagnostics) != 1 {
-		t.Errorf("long line: %v %v", v, s.Diagnostics)
+	return s
+}
+
+func TestLineThatCannotBeReadIsNamed(t *testing.T) {
+	long := strings.Repeat("é", 100)
+	for line, want := range map[string]string{
+		"<!DOCTYPE html>": `line 2: "<!DOCTYPE html>": "<!DOCTYPE" is no metric name`, "a": `line 2: "a": no value`, "a b": `"b" is no number`, "a 1 2 3": "3 fields after the name",
+		`a{x="1" 2`: "no quoted value|labels do not end", "a{x=1} 2": "no quoted value", `a{1x="1"} 2`: `"1x" is no label name`, `a{x="1} 2`: "does not end", "a 1 x": `"x" is no timestamp`,
+		"# TYPE": "TYPE without a metric's name", "a\x00\x1b[2J 1": `line 2: "a\x00\x1b[2J 1": `, "a 1 " + long: `line 2: "a 1 ` + long[:56] + `...": `,
+		"a " + strings.Repeat("1", MaxLine+10): "the line is longer than 1 MiB", `vllm:a{engine="0"`: "labels do not end",
+	} {
+		s, err := Parse(strings.NewReader("ok 1\n" + line + "\nok2 2\n"))
+		var bad *LineError
+		if !errors.As(err, &bad) || bad.Line != 2 || len(s.Families) > 0 || len(err.Error()) > 300 {
+			t.Errorf("%.80q: %v", line, err)
+			continue
+		}
+		if !slices.ContainsFunc(strings.Split(want, "|"), func(w string) bool { return strings.Contains(err.Error(), w) }) {
+			t.Errorf("%.80q: %v, want %s", line, err, want)
+		}
 	}
 }
 
 // TestRealScrapesSurviveAWrite reads the scrapes of real servers, writes them and gets the same bytes.
 func TestRealScrapesSurviveAWrite(t *testing.T) {
 	for _, text := range realScrapes(t) {
-		s := ParseString(text.body)
-		if s.Diagnostics != nil {
-			t.Errorf("%s: %v", text.name, s.Diagnostics)
-		}
+		s := parse(t, text.body)
 		if diff := cmp.Diff(strings.Split(text.body, "\n"), strings.Split(s.Text(), "\n")); diff != "" {
 			t.Errorf("%s (-real +written):\n%s", text.name, diff)
 		}
@@ -96,7 +104,7 @@ type scrapeText struct{ name, body string }
 func realScrapes(t testing.TB) []scrapeText {
 	var texts []scrapeText
 	shared := sharedtest.Dir(t)
-	for _, pattern := range []string{"campaign/*/metrics_*.txt", "vllm/recorded/*/metrics-*.json"} {
+	for _, pattern := range []string{"campaign/*/metrics_*.txt", "vllm/recorded/*/metrics-*.json", "vllm/recorded/*/metrics-*.txt"} {
 		files, err := filepath.Glob(filepath.Join(shared, pattern))
 		if err != nil || files == nil {
 			t.Fatalf("no scrape matches %s (%v)", pattern, err)
@@ -120,8 +128,8 @@ func realScrapes(t testing.TB) []scrapeText {
 }
 
 func TestCompareCountsAndNoticesResets(t *testing.T) {
-	before := ParseString("# TYPE a_total counter\na_total{e=\"0\"} 5\na_total{e=\"1\"} 7\nprocess_start_time_seconds 10\n")
-	after := ParseString("# TYPE a_total counter\na_total{e=\"0\"} 6\na_total{e=\"1\"} 9\nb_total 4\nprocess_start_time_seconds 10\n")
+	before := parse(t, "# TYPE a_total counter\na_total{e=\"0\"} 5\na_total{e=\"1\"} 7\nprocess_start_time_seconds 10\n")
+	after := parse(t, "# TYPE a_total counter\na_total{e=\"0\"} 6\na_total{e=\"1\"} 9\nb_total 4\nprocess_start_time_seconds 10\n")
 	if d := Compare(before, after, "a_total"); d.Increase() != 3 || d.Reset || !d.Found {
 		t.Errorf("sum of label sets: %+v", d)
 	}
@@ -137,7 +145,7 @@ func TestCompareCountsAndNoticesResets(t *testing.T) {
 	if Restarted(before, after) {
 		t.Error("the same process")
 	}
-	reset := ParseString("a_total{e=\"0\"} 2\nprocess_start_time_seconds 99\n")
+	reset := parse(t, "a_total{e=\"0\"} 2\nprocess_start_time_seconds 99\n")
 	if d := Compare(before, reset, "a_total"); !d.Reset || d.Increase() != 2 {
 		t.Errorf("reset: %+v", d)
 	}
@@ -147,7 +155,7 @@ func TestCompareCountsAndNoticesResets(t *testing.T) {
 }
 
 func TestObserveAndAddKeepTheScrapeConsistent(t *testing.T) {
-	s := ParseString("# TYPE h histogram\nh_bucket{le=\"1\"} 0\nh_bucket{le=\"2\"} 0\nh_bucket{le=\"+Inf\"} 0\nh_count 0\nh_sum 0\n# TYPE c_total counter\nc_total{r=\"a\"} 1\n")
+	s := parse(t, "# TYPE h histogram\nh_bucket{le=\"1\"} 0\nh_bucket{le=\"2\"} 0\nh_bucket{le=\"+Inf\"} 0\nh_count 0\nh_sum 0\n# TYPE c_total counter\nc_total{r=\"a\"} 1\n")
 	s.Observe("h", 1.5, 4)
 	s.Add("c_total", 2, "r", "a")
 	s.Add("c_total", 5, "r", "b")
@@ -162,28 +170,47 @@ func FuzzParse(f *testing.F) {
 	f.Add("# HELP a b\n# TYPE a counter\na{x=\"\\\"\"} 1e3 5\n")
 	f.Add("h_bucket{le=\"+Inf\"} NaN\n\xff{} 1\n# TYPE\n")
 	f.Add("a{x=\"1\",} 2 # {t=\"1\"} 3\n")
+	f.Add("a 1\n<html>\xff\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		s := ParseString(text)
-		again := ParseString(s.Text())
-		if len(again.Diagnostics) > 0 {
-			t.Fatalf("what was written cannot be read: %v\n%q", again.Diagnostics, s.Text())
+		s, err := Parse(strings.NewReader(text))
+		if err != nil {
+			checkLineError(t, text, err)
+			return
 		}
+		again := parse(t, s.Text())
 		if again.Text() != s.Text() {
 			t.Fatalf("write, read, write differs:\n%q\n%q", s.Text(), again.Text())
 		}
 	})
 }
 
+// checkLineError checks that the error names the first line that cannot be read, in printable characters.
+func checkLineError(t *testing.T, text string, err error) {
+	t.Helper()
+	var bad *LineError
+	lines := strings.Split(text, "\n")
+	if !errors.As(err, &bad) || bad.Line < 1 || bad.Line > len(lines) {
+		t.Fatalf("%v in %d lines", err, len(lines))
+	}
+	parse(t, strings.Join(lines[:bad.Line-1], "\n"))
+	if _, err := Parse(strings.NewReader(lines[bad.Line-1])); err == nil {
+		t.Errorf("line %d can be read: %q", bad.Line, lines[bad.Line-1])
+	}
+	if strings.ContainsFunc(err.Error(), func(r rune) bool { return !strconv.IsPrint(r) }) || len(err.Error()) > 1000 {
+		t.Errorf("%q", err.Error())
+	}
+}
+
 func TestOneEngineThatStartsAgainIsNoticedAmongOthers(t *testing.T) {
-	before := ParseString("# TYPE a_total counter\na_total{engine=\"0\"} 100\na_total{engine=\"1\"} 50\n")
-	after := ParseString("# TYPE a_total counter\na_total{engine=\"0\"} 300\na_total{engine=\"1\"} 7\n")
+	before := parse(t, "# TYPE a_total counter\na_total{engine=\"0\"} 100\na_total{engine=\"1\"} 50\n")
+	after := parse(t, "# TYPE a_total counter\na_total{engine=\"0\"} 300\na_total{engine=\"1\"} 7\n")
 	if d := Compare(before, after, "a_total"); !d.Reset || d.Increase() != 207 || d.Before != 150 || d.After != 307 {
 		t.Errorf("%+v", d)
 	}
 	if !Restarted(before, after) {
 		t.Error("a counter fell")
 	}
-	gone := ParseString("# TYPE a_total counter\na_total{engine=\"0\"} 300\n")
+	gone := parse(t, "# TYPE a_total counter\na_total{engine=\"0\"} 300\n")
 	if d := Compare(before, gone, "a_total"); !d.Reset || d.Increase() != 200 {
 		t.Errorf("a label set vanished: %+v", d)
 	}
@@ -191,11 +218,11 @@ func TestOneEngineThatStartsAgainIsNoticedAmongOthers(t *testing.T) {
 
 func TestRestartIsSeenWithoutTheProcessStart(t *testing.T) {
 	const text = "# TYPE a_total counter\na_total{x=\"%\"} 5\n# TYPE a_created gauge\na_created{x=\"%\"} "
-	named := func(x, created string) Scrape { return ParseString(strings.ReplaceAll(text, "%", x) + created + "\n") }
+	named := func(x, created string) Scrape { return parse(t, strings.ReplaceAll(text, "%", x)+created+"\n") }
 	if Restarted(named("1", "1000.5"), named("1", "1000.5")) {
 		t.Error("the same series")
 	}
-	more := ParseString(named("1", "1000.5").Text() + named("2", "2000.5").Text())
+	more := parse(t, named("1", "1000.5").Text()+named("2", "2000.5").Text())
 	if Restarted(named("1", "1000.5"), more) {
 		t.Error("a new series beside it")
 	}
@@ -212,7 +239,7 @@ func TestNamesByEngineAndVersion(t *testing.T) {
 		"sglang:token_usage 0.5\n":                                                                          {KVUsage: "sglang:token_usage", ITL: "sglang:inter_token_latency_seconds", PrefixHits: "sglang:cached_tokens_total"},
 		"process_start_time_seconds 5\n":                                                                    {},
 	} {
-		n := NamesOf(ParseString(text))
+		n := NamesOf(parse(t, text))
 		if n.KVUsage != want.KVUsage || n.ITL != want.ITL || n.PrefixHits != want.PrefixHits {
 			t.Errorf("%q: %+v", text, n)
 		}
@@ -225,7 +252,7 @@ func TestNamesByEngineAndVersion(t *testing.T) {
 // TestEveryWatchedNameIsInARealScrape holds the names of vLLM against scrapes of three versions.
 func TestEveryWatchedNameIsInARealScrape(t *testing.T) {
 	for _, text := range realScrapes(t) {
-		s := ParseString(text.body)
+		s := parse(t, text.body)
 		n := NamesOf(s)
 		names := append(n.Counters(), n.Running, n.Waiting, n.KVUsage, "process_start_time_seconds")
 		for _, name := range names {
@@ -246,24 +273,24 @@ func TestTrafficIsAddedOverEnginesAndNotOverRanks(t *testing.T) {
 		"sglang:num_running_reqs{dp_rank=\"0\",tp_rank=\"0\"} 3\nsglang:num_running_reqs{dp_rank=\"0\",tp_rank=\"1\"} 3\nsglang:num_queue_reqs 1\n":                {3, 1},
 		"sglang:num_running_reqs{dp_rank=\"0\",tp_rank=\"0\"} 3\nsglang:num_running_reqs{dp_rank=\"1\",tp_rank=\"0\"} 5\nsglang:num_queue_reqs{dp_rank=\"1\"} 0\n": {8, 0},
 	} {
-		if r, w, ok := Traffic(ParseString(text)); !ok || r != want[0] || w != want[1] {
+		if r, w, ok := Traffic(parse(t, text)); !ok || r != want[0] || w != want[1] {
 			t.Errorf("%q: %d running, %d waiting, %v", text, r, w, ok)
 		}
 	}
 	for _, text := range []string{"", "process_start_time_seconds 5\n", "# TYPE vllm:prompt_tokens counter\nvllm:prompt_tokens_total 5\n"} {
-		if _, _, ok := Traffic(ParseString(text)); ok {
+		if _, _, ok := Traffic(parse(t, text)); ok {
 			t.Errorf("%q says nothing of traffic", text)
 		}
 	}
-	if v, ok := KVUsage(ParseString("vllm:kv_cache_usage_perc{engine=\"0\"} 0.25\nvllm:kv_cache_usage_perc{engine=\"1\"} 0.75\n")); !ok || v != 0.75 {
+	if v, ok := KVUsage(parse(t, "vllm:kv_cache_usage_perc{engine=\"0\"} 0.25\nvllm:kv_cache_usage_perc{engine=\"1\"} 0.75\n")); !ok || v != 0.75 {
 		t.Errorf("the fullest engine: %v %v", v, ok)
 	}
 }
 
 func TestTextWithoutAnEndIsCut(t *testing.T) {
 	line := "a{x=\"" + strings.Repeat("y", 1<<16) + "\"} 1\n"
-	s, err := Parse(strings.NewReader(strings.Repeat(line, MaxText/len(line)+10)))
-	if err != nil || len(s.Diagnostics) != 1 || s.Diagnostics[0].ID != "metrics_long_text" {
-		t.Errorf("%v %v", s.Diagnostics, err)
+	_, err := Parse(strings.NewReader(strings.Repeat(line, MaxText/len(line)+10)))
+	if err == nil || !strings.Contains(err.Error(), "the text is longer than 64 MiB") {
+		t.Errorf("%v", err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 type Names struct {
 	Engine           string // "vllm", "sglang", or "" for another server
 	Running, Waiting string // gauges, requests
-	PromptTokens     string // counter, tokens computed or found in the prefix cache
+	PromptTokens     string // counter, tokens computed or found in the prefix cache; vLLM raises it with a request's first token, SGLang when a request ends
 	GenerationTokens string // counter, tokens; SGLang raises it when a request ends, vLLM at every step
 	Finished         string // counter, requests
 	Preemptions      string // counter, requests that were taken out for lack of KV cache

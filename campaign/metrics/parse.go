@@ -8,49 +8,61 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/rooflab/rooflab/internal/diag"
 )
 
 // Bounds of what is read. Real scrapes have 100 kB a model and engine.
 const (
-	MaxLine = 1 << 20  // bytes; a longer line is reported and skipped
-	MaxText = 64 << 20 // bytes; what follows is reported and not read
+	MaxLine = 1 << 20  // bytes of a line
+	MaxText = 64 << 20 // bytes of all
 )
 
-// Parse reads a scrape. Only a failing reader gives an error; bad lines become diagnostics.
+// LineError says which line of a text is none of the Prometheus text format, and why.
+type LineError struct {
+	Line int    // from 1
+	Text string // its beginning
+	Why  string
+}
+
+func (e *LineError) Error() string { return fmt.Sprintf("line %d: %q: %s", e.Line, e.Text, e.Why) }
+
+// Parse reads a scrape. A line that cannot be read is a *LineError: what else the page says is not to be trusted then, since
+// something in between may have cut or changed it.
 func Parse(r io.Reader) (Scrape, error) {
 	p := parser{index: map[string]int{}}
 	bounded := &io.LimitedReader{R: r, N: MaxText}
 	br := bufio.NewReaderSize(bounded, 64<<10)
 	for n := 1; ; n++ {
 		line, err := readLine(br)
-		if errors.Is(err, errLongLine) {
-			p.bad(n, "metrics_long_line", "a line is longer than 1 MiB", "")
-			continue
+		end := errors.Is(err, io.EOF)
+		if err != nil && !end && !errors.Is(err, errLongLine) {
+			return Scrape{}, fmt.Errorf("read metrics: %w", err)
 		}
-		if err != nil && !errors.Is(err, io.EOF) {
-			return p.scrape, fmt.Errorf("read metrics: %w", err)
+		if end && bounded.N <= 0 { // the last line may be cut
+			err = fmt.Errorf("the text is longer than %d MiB", MaxText>>20)
+		} else if !errors.Is(err, errLongLine) {
+			err = p.line(line)
 		}
-		if err != nil && bounded.N <= 0 { // the last line may be cut
-			p.bad(n, "metrics_long_text", "the text is longer than 64 MiB; the rest is not read", "is this address a vLLM server?")
-			return p.scrape, nil
-		}
-		p.line(n, line)
 		if err != nil {
+			return Scrape{}, &LineError{n, beginning(line), err.Error()}
+		}
+		if end {
 			return p.scrape, nil
 		}
 	}
 }
 
-// ParseString reads a scrape from a string.
-func ParseString(text string) Scrape {
-	s, _ := Parse(strings.NewReader(text)) // a string never fails to be read
-	return s
+// beginning shortens a line for an error. A character that was cut in two is dropped.
+func beginning(line string) string {
+	const most = 60 // bytes
+	if len(line) <= most {
+		return line
+	}
+	return strings.TrimRight(strings.ToValidUTF8(line[:most], ""), " ") + "..."
 }
 
-var errLongLine = errors.New("line too long")
+var errLongLine = fmt.Errorf("the line is longer than %d MiB", MaxLine>>20)
 
+// readLine returns a line, of one that is too long its beginning.
 func readLine(br *bufio.Reader) (string, error) {
 	var long []byte
 	for {
@@ -58,65 +70,45 @@ func readLine(br *bufio.Reader) (string, error) {
 		if err == nil && long == nil {
 			return strings.TrimRight(string(part), "\r\n"), nil
 		}
-		if len(long) <= MaxLine {
-			long = append(long, part...)
+		if long = append(long, part...); len(long) > MaxLine {
+			return string(long), errLongLine
 		}
-		if errors.Is(err, bufio.ErrBufferFull) {
-			continue
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return strings.TrimRight(string(long), "\r\n"), err
 		}
-		if len(long) > MaxLine {
-			if err == nil {
-				err = errLongLine
-			}
-			return "", err
-		}
-		return strings.TrimRight(string(long), "\r\n"), err
 	}
 }
 
 type parser struct {
 	scrape Scrape
 	index  map[string]int // family name -> place
-	last   int            // the family of the last line, where the next sample most likely belongs
 }
 
-func (p *parser) bad(line int, id, text, hint string) {
-	for i := range p.scrape.Diagnostics {
-		if p.scrape.Diagnostics[i].ID == id {
-			p.scrape.Diagnostics[i].N++
-			return
-		}
-	}
-	p.scrape.Diagnostics = append(p.scrape.Diagnostics, diag.Diagnostic{
-		ID: id, Severity: diag.DataLoss, N: 1, Pos: diag.Pos{Line: line}, Text: text, Hint: hint})
-}
-
-func (p *parser) line(n int, line string) {
+func (p *parser) line(line string) error {
 	line = strings.TrimLeft(line, " \t")
-	switch {
-	case line == "":
-	case line[0] == '#':
-		p.comment(n, line[1:])
-	default:
-		s, err := parseSample(line)
-		if err != nil {
-			p.bad(n, "metrics_bad_line", "a line of /metrics cannot be read: "+err.Error(), "is this address a vLLM server?")
-			return
-		}
-		f := p.familyOf(s.Name)
-		f.Samples = append(f.Samples, s)
+	if line == "" {
+		return nil
 	}
+	if line[0] == '#' {
+		return p.comment(line[1:])
+	}
+	s, err := parseSample(line)
+	if err != nil {
+		return err
+	}
+	f := p.familyOf(s.Name)
+	f.Samples = append(f.Samples, s)
+	return nil
 }
 
-func (p *parser) comment(n int, rest string) {
+func (p *parser) comment(rest string) error {
 	word, rest := cutWord(rest)
 	if word != "HELP" && word != "TYPE" {
-		return // a free comment
+		return nil // a free comment
 	}
 	name, text := cutWord(rest)
 	if !isName(name) {
-		p.bad(n, "metrics_bad_comment", fmt.Sprintf("# %s without a metric's name", word), "")
-		return
+		return fmt.Errorf("%s without a metric's name", word)
 	}
 	f := p.family(name)
 	if word == "TYPE" {
@@ -124,6 +116,7 @@ func (p *parser) comment(n int, rest string) {
 	} else {
 		f.Help = unescape(text, false)
 	}
+	return nil
 }
 
 func cutWord(s string) (word, rest string) {
@@ -141,7 +134,6 @@ func (p *parser) family(name string) *Family {
 		p.index[name] = i
 		p.scrape.Families = append(p.scrape.Families, Family{Name: name})
 	}
-	p.last = i
 	return &p.scrape.Families[i]
 }
 

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -102,7 +103,9 @@ func (r *recording) answers(folder, served string) error {
 	if err != nil {
 		return fmt.Errorf("run %s cannot be replayed: %w", r.about.Run, err)
 	}
-	r.before = metrics.ParseString(string(text))
+	if r.before, err = metrics.Parse(bytes.NewReader(text)); err != nil {
+		return fmt.Errorf("run %s cannot be replayed: %s: %w; take the line out, or measure the run again", r.about.Run, filepath.Join(folder, "metrics_before.txt"), err)
+	}
 	if r.models, err = os.ReadFile(filepath.Join(folder, "get_v1_models.json")); err != nil {
 		return fmt.Errorf("run %s cannot be replayed: %w", r.about.Run, err)
 	}

@@ -124,7 +124,7 @@ func (c *Client) Load(ctx context.Context) (int, error) {
 	return v.ServerLoad, err
 }
 
-// Metrics scrapes /metrics. A page that holds no metric is an error.
+// Metrics scrapes /metrics. A page that holds anything else is an error.
 func (c *Client) Metrics(ctx context.Context) (metrics.Scrape, error) {
 	body, _, err := c.do(ctx, http.MethodGet, "/metrics", nil, 30*time.Second)
 	var status *StatusError
@@ -135,8 +135,8 @@ func (c *Client) Metrics(ctx context.Context) (metrics.Scrape, error) {
 		return metrics.Scrape{}, err
 	}
 	s, err := metrics.Parse(bytes.NewReader(body))
-	if err == nil && len(s.Families) == 0 && len(s.Diagnostics) > 0 {
-		err = fmt.Errorf("GET /metrics: the answer holds no metric; is %s a vLLM server?", c.base)
+	if err != nil {
+		err = fmt.Errorf("GET /metrics: %w; is %[2]s a vLLM or SGLang server, or something in between that changes its answers? Look at: curl %[2]s/metrics", err, c.base)
 	}
 	return s, err
 }

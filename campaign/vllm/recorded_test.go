@@ -128,10 +128,9 @@ func (e exchange) play(t *testing.T, ctx context.Context, c *Client, seen map[st
 		}
 	case "GET /metrics":
 		kind = "metrics"
-		var found bool
 		s, merr := c.Metrics(ctx)
-		if _, found = s.Sum("vllm:num_requests_running"); !found || s.Diagnostics != nil {
-			t.Errorf("%s: %v", e.Name, s.Diagnostics)
+		if _, found := s.Sum("vllm:num_requests_running"); !found {
+			t.Errorf("%s: no gauge", e.Name)
 		}
 		err = merr
 	case "POST /start_profile":
