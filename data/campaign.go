@@ -17,6 +17,7 @@ const ManifestFile = "manifest.json"
 //	host/...               nvidia-smi and the like, redacted
 //	runs/<run>/...         one folder a server start: run.json, launch and log files, metrics, load.json, traces,
 //	                       cN_{before,profiled,after}.jsonl.gz with the time of every token of a live load
+//	                       (load.ReadSamples reads them); old_cN_* while another round of the load is being measured
 //	micro/...              micro-benchmarks
 //	results/...            what the notebooks measured and computed
 //	notebooks/*.ipynb      the executed notebooks
@@ -74,6 +75,14 @@ type Run struct {
 	What        string      `json:"what,omitempty"`
 	Environment Environment `json:"environment"`
 	Rounds      []Round     `json:"rounds"`
+	TooLarge    *TooLarge   `json:"too_large,omitempty"`
+}
+
+// TooLarge are traces that were above the limit and not taken.
+type TooLarge struct {
+	Server      int64 `json:"server_started,omitempty"` // the process that wrote them, as Round has it
+	WindowSteps int   `json:"window_steps"`
+	Bytes       int64 `json:"bytes"` // of all ranks together
 }
 
 // Environment is how the server ran. Secrets are masked before it is filled.
@@ -122,7 +131,8 @@ type LoadResult struct {
 	TTFTp99Ns     int64   `json:"ttft_p99_ns"`
 	TPOTp50Ns     int64   `json:"tpot_p50_ns,omitempty"`
 	SteadySamples int     `json:"steady_samples,omitempty"`
-	Recorded      bool    `json:"recorded,omitempty"` // percentiles come from the recording, not from this pass
+	KVCachePeak   float64 `json:"kv_cache_peak,omitempty"` // how full the server's KV cache was at most, 0 to 1, when it was asked: about once a second
+	Recorded      bool    `json:"recorded,omitempty"`      // percentiles come from the recording, not from this pass
 }
 
 // Delta is a server metric before and after.

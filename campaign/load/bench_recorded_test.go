@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -115,22 +116,59 @@ func TestGoodputNeedsEveryLimit(t *testing.T) {
 		{Arrivals: []int64{1 * ms}, Tokens: 1, Error: "no"},
 		{Arrivals: []int64{1 * ms, 2 * ms}, Tokens: 2, Cut: true}, // its end was not seen
 	}
-	for text, want := range map[string]int{
-		"": 0, "ttft:100": 3, "ttft:99.9": 1, "tpot:10": 2, "tpot:50 ttft:50": 1, "e2el:110": 2, "ttft:100 tpot:100 e2el:100": 1,
-		"ttft:50 tpot:50": 1, // limits of the same length
+	limit := func(ms float64) time.Duration { return time.Duration(ms * 1e6) }
+	for slo, want := range map[SLO]int{
+		{}: 0, {TTFT: limit(100)}: 3, {TTFT: limit(99.9)}: 1, {TPOT: limit(10)}: 2, {TPOT: limit(50), TTFT: limit(50)}: 1, {E2EL: limit(110)}: 2,
+		{TTFT: limit(100), TPOT: limit(100), E2EL: limit(100)}: 1,
 	} {
-		slo, err := ParseSLO(text)
-		if err != nil {
-			t.Fatal(err)
-		}
 		r := measure(samples, 0, 2*int64(time.Second), nil, slo)
 		if r.GoodRequests != want || r.GoodputPerS != float64(want)/2 {
-			t.Errorf("%q: %d good requests, %v a second; want %d", text, r.GoodRequests, r.GoodputPerS, want)
+			t.Errorf("%+v: %d good requests, %v a second; want %d", slo, r.GoodRequests, r.GoodputPerS, want)
 		}
 	}
-	for _, text := range []string{"ttft", "ttft:", "ttft:x", "ttft:0", "ttft:-1", "ttft:NaN", "itl:5", "ttft:+Inf"} {
-		if s, err := ParseSLO(text); err == nil {
-			t.Errorf("%q was read as %+v", text, s)
+}
+
+// TestRecordedRequestsWereReadOneByOne: what two real servers sent to two other clients.
+func TestRecordedRequestsWereReadOneByOne(t *testing.T) {
+	recorded := filepath.Join(sharedtest.Dir(t), "vllm", "recorded")
+	if note := bunched(readBench(t, filepath.Join(recorded, "v0.32.0", "bench-serve.json")).samples()); note != "" {
+		t.Error(note)
+	}
+	streams, err := filepath.Glob(filepath.Join(recorded, "*", "completion-stream-across-stop.json"))
+	if err != nil || len(streams) == 0 {
+		t.Fatal("no stream is long enough")
+	}
+	for _, name := range streams {
+		q := recordedStream(t, name)
+		if note := bunched([]Sample{q}); note != "" || len(q.Arrivals) < enoughGaps {
+			t.Errorf("%s: %d chunks: %s", name, len(q.Arrivals), note)
 		}
 	}
+}
+
+// recordedStream reads when the chunks of a recorded answer came.
+func recordedStream(t *testing.T, name string) Sample {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var x struct {
+		Response struct {
+			Chunks []struct {
+				Ms   float64
+				Data string
+			}
+		}
+	}
+	if err := json.Unmarshal(b, &x); err != nil {
+		t.Fatal(err)
+	}
+	var q Sample
+	for _, c := range x.Response.Chunks {
+		if strings.Contains(c.Data, `"text"`) {
+			q.Arrivals = append(q.Arrivals, int64(c.Ms*1e6))
+		}
+	}
+	return q
 }

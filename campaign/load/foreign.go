@@ -24,7 +24,7 @@ const (
 )
 
 // watch looks for other people's requests during a pass: more in the server than ours are in flight, or more tokens
-// generated than ours have received.
+// generated or read than are ours. On its way it keeps how full the KV cache became.
 type watch struct {
 	client   *vllm.Client
 	flight   *flight
@@ -36,6 +36,7 @@ type watch struct {
 	blind         string // why nothing can be seen
 	early         int    // requests in the server before ours
 	theirs, ours  int    // in flight when theirs exceeded ours most
+	fullest       float64
 	before, after metrics.Scrape
 }
 
@@ -60,9 +61,12 @@ func (w *watch) scrape(ctx context.Context) (m metrics.Scrape, inServer int, bli
 	defer cancel()
 	m, err := w.client.Metrics(asking)
 	var refused *vllm.StatusError
+	var unread *metrics.LineError
 	switch {
 	case errors.As(err, &refused):
 		return m, 0, fmt.Sprintf("the server answers %d to /metrics", refused.Status)
+	case errors.As(err, &unread):
+		return m, 0, "/metrics cannot be read, " + unread.Error()
 	case err != nil && asking.Err() != nil && ctx.Err() == nil:
 		return m, 0, fmt.Sprintf("the server did not answer to /metrics within %v", patience)
 	case err != nil:
@@ -111,10 +115,18 @@ func (w *watch) run(ctx context.Context) {
 
 // compare keeps the largest excess over our own requests. Requests that ended while it asked still count as ours.
 func (w *watch) compare(ctx context.Context) {
-	_, theirs, _ := w.scrape(ctx) // an answer that fails to come now and then says nothing
+	m, theirs, _ := w.scrape(ctx) // an answer that fails to come now and then says nothing
+	w.fill(m)
 	ours := w.flight.high()
 	if theirs-ours > w.theirs-w.ours {
 		w.theirs, w.ours = theirs, ours
+	}
+}
+
+// fill keeps the most that the KV cache was filled.
+func (w *watch) fill(m metrics.Scrape) {
+	if now, said := metrics.KVUsage(m); said && now > w.fullest && now <= 1 { // NaN is not kept
+		w.fullest = now
 	}
 }
 
@@ -135,6 +147,7 @@ func (w *watch) end() {
 	<-w.over
 	if w.blind == "" {
 		w.after, _, _ = w.scrape(context.Background())
+		w.fill(w.after)
 	}
 }
 
@@ -156,6 +169,9 @@ func (w *watch) verdict(samples []Sample, outputTokens int) (foreign, note strin
 	if made, most, ok := w.tokens(samples, outputTokens); ok && made > most {
 		seen = append(seen, fmt.Sprintf("the server generated %d tokens, at most %d of them for us", made, most))
 	}
+	if read, most, ok := w.prompts(samples); ok && read > most {
+		seen = append(seen, fmt.Sprintf("the server read %d prompt tokens, at most %d of them for us", read, most))
+	}
 	if len(seen) == 0 {
 		return "", note
 	}
@@ -163,12 +179,9 @@ func (w *watch) verdict(samples []Sample, outputTokens int) (foreign, note strin
 }
 
 // tokens returns how many tokens the server generated and how many of them can have been for us. ok is false when it does
-// not count, was started again, or when the tokens of requests that were cut cannot be told from their chunks.
+// not count, or when the tokens of requests that were cut cannot be told from their chunks.
 func (w *watch) tokens(samples []Sample, outputTokens int) (made, most int64, ok bool) {
-	d := metrics.Compare(w.before, w.after, metrics.NamesOf(w.after).GenerationTokens)
-	if w.before.Families == nil || !d.Found || d.Reset || metrics.Restarted(w.before, w.after) {
-		return 0, 0, false
-	}
+	made, ok = w.counted(metrics.NamesOf(w.after).GenerationTokens)
 	perChunk := max(w.perChunk, tokensPerChunk(samples))
 	for _, q := range samples {
 		switch {
@@ -183,5 +196,37 @@ func (w *watch) tokens(samples []Sample, outputTokens int) (made, most int64, ok
 			most += int64(q.Tokens)
 		}
 	}
-	return int64(d.Increase()), most, true
+	return made, most, ok
+}
+
+// prompts returns how many prompt tokens the server read and how many of them can have been for us: all that we sent, since a
+// request that failed or was cut may have been read or not.
+//
+// A prompt counts once and whole, whether it was computed or found in the prefix cache: on vLLM with its first token
+// (v1/metrics/stats.py: is_prefilling, prefill_stats), on SGLang when its request ends. What is computed once more after a
+// preemption counts nothing there. vLLM's first engine, until 0.10, did count it; its series have no label "engine", and once
+// it has preempted a request nothing is said.
+func (w *watch) prompts(samples []Sample) (read, most int64, ok bool) {
+	names := metrics.NamesOf(w.after)
+	if read, ok = w.counted(names.PromptTokens); !ok {
+		return 0, 0, false
+	}
+	first := names.Engine == "vllm" && w.after.Find(names.PromptTokens)[0].Label("engine") == ""
+	if preempted, _ := w.counted(names.Preemptions); first && preempted > 0 {
+		return 0, 0, false
+	}
+	longest := 0 // a server that adds a token to a prompt adds it to all
+	for _, q := range samples {
+		longest = max(longest, q.Prompt)
+	}
+	return read, int64(len(samples)) * int64(longest), true
+}
+
+// counted returns what a counter rose by. ok is false when the server has no such counter or was started again.
+func (w *watch) counted(name string) (rose int64, ok bool) {
+	d := metrics.Compare(w.before, w.after, name)
+	if w.before.Families == nil || !d.Found || d.Reset || metrics.Restarted(w.before, w.after) {
+		return 0, false
+	}
+	return int64(d.Increase()), true
 }

@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -34,18 +35,24 @@ func serve(t testing.TB, h http.HandlerFunc) Options {
 
 // shared is a server with gauges that works for others, too.
 type shared struct {
-	names           [3]string // of the gauges and the counter
-	running, tokens atomic.Int64
-	others          atomic.Int64 // in the gauge
-	othersTokens    atomic.Int64 // that others get with each of our requests
-	pause           time.Duration
+	names              [3]string // of the gauges and the counter
+	labels             string    // of the counters, with braces
+	running, tokens    atomic.Int64
+	prompts, preempted atomic.Int64
+	others             atomic.Int64 // in the gauge
+	othersTokens       atomic.Int64 // that others get with each of our requests
+	pause              time.Duration
 }
 
 func (s *shared) serve(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/metrics" {
-		fmt.Fprintf(w, "%s %d\n%s 0\n# TYPE %s counter\n%s %d\n", s.names[0], s.running.Load()+s.others.Load(), s.names[1], s.names[2], s.names[2], s.tokens.Load())
+		fmt.Fprintf(w, "%s %d\n%s 0\n", s.names[0], s.running.Load()+s.others.Load(), s.names[1])
+		for name, value := range map[string]int64{s.names[2]: s.tokens.Load(), strings.Replace(s.names[2], "generation", "prompt", 1): s.prompts.Load(), "vllm:num_preemptions_total": s.preempted.Load()} {
+			fmt.Fprintf(w, "# TYPE %s counter\n%[1]s%s %d\n", name, s.labels, value)
+		}
 		return
 	}
+	s.prompts.Add(4)
 	s.running.Add(1)
 	defer s.running.Add(-1)
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -143,6 +150,68 @@ func TestTokensOfRequestsThatWereCutAreNotTakenForForeign(t *testing.T) {
 	}
 }
 
+// TestPromptsOfOthersAreSeen: they come and go between two looks, while our requests are cut, so that their tokens are not known.
+func TestPromptsOfOthersAreSeen(t *testing.T) {
+	const words = "the server read 28 prompt tokens, at most 16 of them for us"
+	for name, c := range map[string]struct {
+		names     [3]string
+		labels    string
+		others    int64
+		preempted int64
+		words     string
+	}{
+		"nobody else":                       {vllmNames, "", 0, 0, ""},
+		"others":                            {vllmNames, "", 12, 0, words},
+		"others, on SGLang":                 {sglangNames, "", 12, 0, words},
+		"others, and a preemption":          {vllmNames, `{engine="0"}`, 12, 1, words},
+		"read again by vLLM's first engine": {vllmNames, "", 12, 1, ""},
+		"not all of ours were read":         {vllmNames, "", -8, 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &shared{names: c.names, labels: c.labels, pause: time.Minute}
+			p, err := Start(t.Context(), serve(t, s.serve))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Stop()
+			if _, err := p.AllDecode(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			p.OpenWindow()
+			s.prompts.Add(c.others)
+			s.preempted.Add(c.preempted)
+			p.CloseWindow()
+			p.Stop()
+			r, err := p.Wait()
+			if err != nil || c.words == "" && r.Foreign != "" || !strings.Contains(r.Foreign, c.words) || strings.Contains(r.Foreign, "generated") {
+				t.Errorf("%v %q, want %q", err, r.Foreign, c.words)
+			}
+		})
+	}
+}
+
+// TestKVCacheIsKeptAtItsFullest: what it held before the pass counts nothing.
+func TestKVCacheIsKeptAtItsFullest(t *testing.T) {
+	for name, want := range map[string]float64{"vllm:kv_cache_usage_perc": 0.75, "vllm:gpu_cache_usage_perc": 0.75, "sglang:token_usage": 0.75, "vllm:other": 0} {
+		var asked atomic.Int64
+		s := &shared{names: vllmNames}
+		if strings.HasPrefix(name, "sglang") {
+			s.names = sglangNames
+		}
+		r, err := Run(t.Context(), serve(t, func(w http.ResponseWriter, r *http.Request) {
+			s.serve(w, r)
+			if r.URL.Path == "/metrics" {
+				fmt.Fprintf(w, "%s{engine=\"0\"} 0.125\n%[1]s{engine=\"1\"} %v\n", name, []float64{0.9, 0.75, 0.5}[min(asked.Add(1)-1, 2)])
+			}
+		}))
+		b, jsonErr := json.Marshal(r)
+		if err != nil || jsonErr != nil || r.KVCachePeak != want || strings.Contains(string(b), "kv_cache_peak") != (want > 0) {
+			t.Errorf("%s: %v, want %v; %v %s", name, r.KVCachePeak, want, err, b)
+		}
+	}
+}
+
 // TestForeignTrafficInAShortWindowIsSeen: the server is asked when the window opens and closes.
 func TestForeignTrafficInAShortWindowIsSeen(t *testing.T) {
 	s := &shared{names: vllmNames, pause: 3 * time.Second}
@@ -169,6 +238,7 @@ func TestForeignTrafficInAShortWindowIsSeen(t *testing.T) {
 func TestServersThatDoNotTellAreNoted(t *testing.T) {
 	for words, h := range map[string]http.HandlerFunc{
 		"the server answers 404 to /metrics":           http.NotFound,
+		`cannot be read, line 3: "<html>": no value`:   func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, vllmNames[0]+" 0\n\n<html>\n") },
 		"no count of running requests":                 func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "other_engine:running 3\n") },
 		"the server did not answer to /metrics within": func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
 	} {
@@ -189,7 +259,7 @@ func TestServersThatDoNotTellAreNoted(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !strings.Contains(words, "did not answer") { // then it does not answer AllDecode either
+			if !strings.Contains(words, "did not answer") && !strings.Contains(words, "cannot be read") { // then AllDecode gets nothing either
 				if d, err := p.AllDecode(t.Context()); err != nil || d.Reported {
 					t.Errorf("%+v %v", d, err)
 				}

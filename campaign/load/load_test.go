@@ -313,3 +313,47 @@ func TestEveryPassSendsPromptsOfItsOwn(t *testing.T) {
 		t.Errorf("two passes of three requests sent %d different prompts", n)
 	}
 }
+
+// TestChunksThatAreReadTogetherAreNoted: a client that comes late finds several chunks at once.
+func TestChunksThatAreReadTogetherAreNoted(t *testing.T) {
+	o := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/metrics" {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		for range 10 {
+			io.WriteString(w, strings.Repeat(aChunk, 4))
+			http.NewResponseController(w).Flush()
+			time.Sleep(2 * time.Millisecond)
+		}
+		io.WriteString(w, "data: [DONE]\n\n")
+	})
+	o.OutputTokens = 40
+	r, err := Run(t.Context(), o)
+	if err != nil || r.Failed > 0 || r.ITLp50Ns > oneRead.Nanoseconds() || !strings.Contains(strings.Join(r.Notes, "; "), "% of the chunks came less than 0.1 ms after the one before") {
+		t.Errorf("%v %q %q, ITL %d", err, r.Errors, r.Notes, r.ITLp50Ns)
+	}
+}
+
+func TestChunksOneByOneAreNotTakenForLate(t *testing.T) {
+	ms := time.Millisecond.Nanoseconds()
+	for name, c := range map[string]struct {
+		gaps  []int64
+		noted bool
+	}{
+		"the fastest steps":      {slices.Repeat([]int64{ms / 5}, 200), false},
+		"one read of two in ten": {slices.Repeat([]int64{0, ms, ms, ms, ms, ms, ms, ms, ms, ms}, 20), true},
+		"one in twenty":          {slices.Repeat(append([]int64{0}, slices.Repeat([]int64{ms}, 19)...), 20), false},
+		"a pause of the server":  {append(slices.Repeat([]int64{ms}, 50), 4000*ms, 0, 0, ms), false},
+		"too few to tell":        {slices.Repeat([]int64{0}, enoughGaps-1), false},
+	} {
+		q := Sample{Arrivals: []int64{5}, Tokens: 1000} // several tokens a chunk
+		for _, gap := range c.gaps {
+			q.Arrivals = append(q.Arrivals, q.last()+gap)
+		}
+		if note := bunched([]Sample{q}); (note != "") != c.noted {
+			t.Errorf("%s: %q", name, note)
+		}
+	}
+}

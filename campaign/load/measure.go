@@ -4,12 +4,11 @@ import (
 	"fmt"
 	"math"
 	"sort"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/rooflab/rooflab/campaign/vllm"
 	"github.com/rooflab/rooflab/data"
+	"github.com/rooflab/rooflab/internal/units"
 )
 
 // Latency sums up the values of one kind. A percentile lies on the straight line between its neighbours, as numpy's does;
@@ -27,24 +26,6 @@ type Latency struct {
 // SLO is what a request keeps to be good: each limit that is not 0.
 type SLO struct {
 	TTFT, TPOT, E2EL time.Duration
-}
-
-// ParseSLO reads limits in ms as `vllm bench serve --goodput` does: "ttft:500 tpot:50 e2el:2000".
-func ParseSLO(text string) (SLO, error) {
-	var s SLO
-	for _, word := range strings.Fields(text) {
-		name, value, _ := strings.Cut(word, ":")
-		limit, known := map[string]*time.Duration{"ttft": &s.TTFT, "tpot": &s.TPOT, "e2el": &s.E2EL}[name]
-		if !known {
-			return SLO{}, fmt.Errorf("goodput %q: the limits are ttft, tpot and e2el, such as ttft:500", word)
-		}
-		ms, err := strconv.ParseFloat(value, 64)
-		if err != nil || !(ms > 0) || ms > 1e9 {
-			return SLO{}, fmt.Errorf("goodput %q: give a number of milliseconds above 0, such as %s:500", word, name)
-		}
-		*limit = time.Duration(math.Round(ms * 1e6))
-	}
-	return s, nil
 }
 
 // keeps says whether every limit holds. The TPOT of an answer of one token is 0.
@@ -74,6 +55,10 @@ func (p *Pass) result() Result {
 		if r.Foreign, note = p.watch.verdict(p.samples, p.opts.OutputTokens); note != "" {
 			r.Notes = append(r.Notes, note)
 		}
+		if note := bunched(p.samples); note != "" {
+			r.Notes = append(r.Notes, note)
+		}
+		r.KVCachePeak = p.watch.fullest
 	}
 	if p.opts.Replay != nil && r.Requests > 0 {
 		recorded(&r, *p.opts.Replay, p.opts)
@@ -132,6 +117,32 @@ func measure(samples []Sample, streams int, wall int64, window *span, slo SLO) R
 		r.RequestsPerS, r.GoodputPerS = float64(r.Requests)/s, float64(r.GoodRequests)/s
 	}
 	return r
+}
+
+// What tells that chunks were not read one by one. A step of a server takes some tenths of a millisecond at the very least, and
+// its chunks come one a step, also those of several tokens: so with speculative decoding as well.
+const (
+	oneRead    = 100 * time.Microsecond // a gap below is that between chunks of one read, or of reads in a row
+	manyGaps   = 0.1                    // the share of such gaps from which on they are no accident
+	enoughGaps = 20                     // for a share to mean anything
+)
+
+// bunched says in words that chunks came together with the ones before, "" when they did not.
+func bunched(samples []Sample) string {
+	gaps, together := 0, 0
+	for _, q := range samples {
+		for i := 1; i < len(q.Arrivals); i++ {
+			gaps++
+			if q.Arrivals[i]-q.Arrivals[i-1] < oneRead.Nanoseconds() {
+				together++
+			}
+		}
+	}
+	if gaps < enoughGaps || float64(together) < manyGaps*float64(gaps) {
+		return ""
+	}
+	return fmt.Sprintf("%s %% of the chunks came less than %s ms after the one before, which is no step of a server: this machine had too little CPU time to read them one by one, or they were sent or held back together. ITL is shorter than a step was; TPOT and throughput hold",
+		units.Percent(int64(together), int64(gaps), 0), units.Ms(oneRead.Nanoseconds(), 1))
 }
 
 // busiest returns the most requests in flight and the most chunks in one second, counted from the first request.

@@ -68,7 +68,7 @@ func TestOpenLoopSendsAtItsRate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Requests != 60 || r.Open == nil || r.Open.Waited != 0 || r.Open.Cap != MaxStreams || r.Open.Late.N != 60 || len(r.Notes) != 1 { // no gauges
+	if r.Requests != 60 || r.Open == nil || r.Open.Waited != 0 || r.Open.Cap != MaxStreams || r.Open.Late.N != 60 || len(r.Notes) != 2 { // no gauges, and three tokens in one read
 		t.Errorf("%+v %+v %q", r.LoadResult, r.Open, r.Notes)
 	}
 	for i, want := range schedule(3, 60, 400, 1) {
