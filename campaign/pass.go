@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -54,7 +53,7 @@ func (s *Session) before(ctx context.Context, round *data.Round, o load.Options)
 		round.Notes = append(round.Notes, "failed requests, "+e)
 	}
 	round.Notes = append(round.Notes, result.Notes...)
-	return s.keepSamples(round.Streams, "before", result.Samples)
+	return s.keepSamples(*round, "before", result.Samples)
 }
 
 // after makes the first pass again. What differs is what the profiler left behind, or noise.
@@ -64,16 +63,30 @@ func (s *Session) after(ctx context.Context, round *data.Round, o load.Options) 
 		return err
 	}
 	round.After = &result.LoadResult
-	round.Notes = slices.DeleteFunc(round.Notes, aboutAfter) // of a pass that is replaced
+	noteOfPass(round, afterProfile, result.Notes)
 	if was := round.Unprofiled.SteadyITLNs; was > 0 && result.SteadyITLNs > was+was/20 {
 		round.Notes = append(round.Notes, fmt.Sprintf(noteAfter+"%s %% longer than before: the profiler left something behind, or the server changed", units.Percent(result.SteadyITLNs-was, was, 1)))
 	}
-	return s.keepSamples(round.Streams, "after", result.Samples)
+	return s.keepSamples(*round, "after", result.Samples)
 }
 
-const noteAfter = "after the profile the steady ITL was "
+// How notes begin that are about the later passes.
+const (
+	withProfiler = "with the profiler"
+	afterProfile = "after the profile"
+	noteAfter    = afterProfile + " the steady ITL was "
+)
 
-func aboutAfter(note string) bool { return strings.HasPrefix(note, noteAfter) }
+// noteOfPass puts what a later pass has to say into the round's notes, in place of what it said before. What the first pass
+// said holds for all.
+func noteOfPass(round *data.Round, pass string, notes []string) {
+	round.Notes = slices.DeleteFunc(round.Notes, func(n string) bool { return strings.HasPrefix(n, pass) })
+	for _, n := range notes {
+		if !slices.Contains(round.Notes, n) {
+			round.Notes = append(round.Notes, pass+": "+n)
+		}
+	}
+}
 
 // pass makes the load when the server is quiet, again if others came in between, and returns what the server's counters did.
 func (s *Session) pass(ctx context.Context, round data.Round, what string, o load.Options) (load.Result, []data.Delta, error) {
@@ -150,7 +163,7 @@ func deltas(before, after metrics.Scrape) []data.Delta {
 }
 
 // keepSamples keeps when every token of a live pass came: c64_before.jsonl.gz, c64_profiled.jsonl.gz, c64_after.jsonl.gz.
-func (s *Session) keepSamples(streams int, pass string, samples []load.Sample) error {
+func (s *Session) keepSamples(round data.Round, pass string, samples []load.Sample) error {
 	if s.about != nil {
 		return nil
 	}
@@ -161,7 +174,7 @@ func (s *Session) keepSamples(streams int, pass string, samples []load.Sample) e
 		pw.CloseWithError(errors.Join(err, z.Close()))
 	}()
 	defer pr.Close()
-	return writeFile(filepath.Join(s.dir, "runs", s.run, fmt.Sprintf("c%d_%s.jsonl.gz", streams, pass)), pr)
+	return writeFile(s.local(s.samplesName(round, pass)), pr)
 }
 
 func requests(n int) string {

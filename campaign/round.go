@@ -7,11 +7,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/rooflab/rooflab/campaign/load"
 	"github.com/rooflab/rooflab/campaign/metrics"
@@ -92,12 +89,8 @@ func (s *Session) measure(ctx context.Context, round *data.Round, o RoundOptions
 	if err != nil {
 		return err
 	}
-	if kept := find(run, *round); kept != nil && !s.opts.Again {
-		*round = *kept
-		round.Notes = slices.Clone(kept.Notes)
-		if s.finished(*kept) {
-			return nil
-		}
+	if done, err := s.resume(run, round); done || err != nil {
+		return err
 	}
 	model, err := s.ready(ctx)
 	if err != nil {
@@ -109,6 +102,15 @@ func (s *Session) measure(ctx context.Context, round *data.Round, o RoundOptions
 		}
 	}
 	if err := s.sameServer(ctx, round); err != nil {
+		return err
+	}
+	traced := s.hasTraces(*round)
+	if !traced {
+		if err := s.fits(run, *round); err != nil {
+			return err
+		}
+	}
+	if err := s.setAside(&run, *round); err != nil {
 		return err
 	}
 	pass := s.loadOptions(o, model)
@@ -123,10 +125,10 @@ func (s *Session) measure(ctx context.Context, round *data.Round, o RoundOptions
 	if s.noTrace(round.Streams) {
 		return nil
 	}
-	if !s.hasTraces(*round) {
+	if !traced {
 		round.After = nil
 		if err := s.window(ctx, round, o, pass, model); err != nil {
-			return err
+			return s.remember(run, *round, err)
 		}
 		if err := s.keep(&run, *round); err != nil {
 			return err
@@ -234,26 +236,6 @@ func (s *Session) ready(ctx context.Context) (vllm.Model, error) {
 	return model, s.recoverProfile(ctx)
 }
 
-// findFolder finds out where the server writes its traces: as it was said, else as the server's own process was told.
-func (s *Session) findFolder(ctx context.Context) error {
-	if s.folder != nil {
-		return nil
-	}
-	dir := s.traceDir
-	if dir == "" {
-		dir = s.profilerDir(ctx)
-	}
-	if dir == "" {
-		return errNoFolder
-	}
-	if s.host.Local() {
-		s.folder = sharedFolder{dir}
-	} else {
-		s.folder = hostFolder{s.host, dir, filepath.Join(s.dir, ".fetch"), func(detail string) { s.tell("fetch the traces", detail) }}
-	}
-	return nil
-}
-
 // noTrace says that a replay has figures of this load but no trace.
 func (s *Session) noTrace(streams int) bool {
 	if s.about == nil {
@@ -261,78 +243,6 @@ func (s *Session) noTrace(streams int) bool {
 	}
 	l, _ := s.about.Load(streams)
 	return len(l.Ranks) == 0
-}
-
-func find(run data.Run, like data.Round) *data.Round {
-	for i, r := range run.Rounds {
-		if r.Streams == like.Streams && r.InputTokens == like.InputTokens && r.OutTokens == like.OutTokens && r.WindowSteps == like.WindowSteps {
-			return &run.Rounds[i]
-		}
-	}
-	return nil
-}
-
-// finished says that nothing is left to measure.
-func (s *Session) finished(r data.Round) bool {
-	if r.Unprofiled == nil || s.noTrace(r.Streams) {
-		return r.Unprofiled != nil
-	}
-	return s.hasTraces(r) && (s.about != nil || r.After != nil || r.StopNs == 0) // older campaigns have no pass after the profile
-}
-
-// hasTraces says that the round's traces are there, byte for byte.
-func (s *Session) hasTraces(r data.Round) bool {
-	for _, t := range r.Traces {
-		f, err := hashFile(filepath.Join(s.dir, filepath.FromSlash(t.Path)))
-		if err != nil || f.SHA256 != t.SHA256 {
-			return false
-		}
-	}
-	return len(r.Traces) > 0
-}
-
-// keep puts the round into run.json, in place of one with the same load, ordered by streams.
-func (s *Session) keep(run *data.Run, round data.Round) error {
-	rounds := []data.Round{}
-	placed := false
-	for _, r := range run.Rounds {
-		if r.Streams == round.Streams { // its traces have the same names, so there is one round a load
-			continue
-		}
-		if !placed && r.Streams > round.Streams {
-			rounds = append(rounds, round)
-			placed = true
-		}
-		rounds = append(rounds, r)
-	}
-	if !placed {
-		rounds = append(rounds, round)
-	}
-	run.Rounds = rounds
-	if err := s.writeRun(*run); err != nil {
-		return err
-	}
-	return s.introduce(*run)
-}
-
-// introduce names the first run that is measured as the campaign's, with its date: the recorded one of a replay.
-func (s *Session) introduce(run data.Run) error {
-	if s.manifest.Main != "" {
-		return nil
-	}
-	measured := time.Now().UTC().Format("2006-01-02")
-	if s.archive != "" {
-		c, err := ReadManifest(s.archive)
-		if err != nil {
-			return err
-		}
-		measured = c.Measured
-	}
-	if s.manifest.Measured == "" {
-		s.manifest.Measured = measured
-	}
-	s.manifest.Main, s.manifest.Runs = run.Name, []data.RunRef{{Name: run.Name, What: run.What}}
-	return writeJSON(filepath.Join(s.dir, data.ManifestFile), s.manifest)
 }
 
 func (s *Session) loadOptions(o RoundOptions, model vllm.Model) load.Options {

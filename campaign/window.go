@@ -2,6 +2,7 @@ package campaign
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -80,7 +81,8 @@ func (s *Session) window(ctx context.Context, round *data.Round, o RoundOptions,
 			return fmt.Errorf("%s, while the profile was open: %w", result.Foreign, errForeign)
 		}
 		round.Profiled, round.StartNs, round.StopNs = &result.LoadResult, h.start.Nanoseconds(), h.stop.Nanoseconds()
-		if err := s.keepSamples(round.Streams, "profiled", result.Samples); err != nil {
+		noteOfPass(round, withProfiler, result.Notes)
+		if err := s.keepSamples(*round, "profiled", result.Samples); err != nil {
 			return err
 		}
 	}
@@ -108,8 +110,8 @@ func longAnswer(o RoundOptions, model vllm.Model) int {
 // spare is what a disk keeps free beside the traces of a round.
 const spare = 1 << 30
 
-// roomForTraces lists the traces that are there before the round, and refuses a round whose traces would not fit: into the
-// limit, judged by the largest round so far, or onto the server's disk.
+// roomForTraces lists the traces that are there before the round, and refuses a round whose traces would not fit onto the
+// server's disk.
 func (s *Session) roomForTraces(ctx context.Context, round data.Round) (map[string]fileState, error) {
 	seen, err := s.folder.list(ctx)
 	if err != nil || s.about != nil {
@@ -119,31 +121,62 @@ func (s *Session) roomForTraces(ctx context.Context, round data.Round) (map[stri
 	if err != nil {
 		return nil, err
 	}
-	expected := expectedBytes(run, round)
-	if expected > s.limits.TraceBytes {
-		return nil, fmt.Errorf("the traces of this round would have about %s, judged by those of earlier loads; the limit is %s: give fewer steps, or raise --max-trace-bytes", units.Bytes(expected), units.Bytes(s.limits.TraceBytes))
-	}
+	needed := spare + 4*s.expectedBytes(run, round) // the server writes the JSON before it compresses it
 	free, err := s.folder.free(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("ask for free space where the traces go: %w", err)
 	}
-	if free < spare+4*expected { // the server writes the JSON before it compresses it
-		return nil, fmt.Errorf("only %s are free where the server writes its traces, about %s are needed: make room there", units.Bytes(free), units.Bytes(spare+4*expected))
+	if free < needed {
+		return nil, fmt.Errorf("only %s are free where the server writes its traces, about %s are needed: make room there", units.Bytes(free), units.Bytes(needed))
 	}
 	return seen, nil
 }
 
+// tooLarge says that a round's traces are not taken because of their size.
+type tooLarge struct{ bytes, limit int64 }
+
+const fewer = "give fewer steps, or raise --max-trace-bytes"
+
+func (e *tooLarge) Error() string {
+	return fmt.Sprintf("the traces of this round have %s, the limit is %s: %s; they stay on the server", units.Bytes(e.bytes), units.Bytes(e.limit), fewer)
+}
+
+// fits refuses a round whose traces would be above the limit, before anything is sent for it.
+func (s *Session) fits(run data.Run, round data.Round) error {
+	expected := s.expectedBytes(run, round)
+	if s.about != nil || expected <= s.limits.TraceBytes {
+		return nil
+	}
+	return fmt.Errorf("the traces of this round would have about %s, judged by those of earlier loads; the limit is %s: %s", units.Bytes(expected), units.Bytes(s.limits.TraceBytes), fewer)
+}
+
+// remember keeps how large traces were that were not taken, so that the next round is refused before they are written again.
+func (s *Session) remember(run data.Run, round data.Round, err error) error {
+	var large *tooLarge
+	if !errors.As(err, &large) {
+		return err
+	}
+	run.TooLarge = &data.TooLarge{Server: s.started, WindowSteps: round.WindowSteps, Bytes: large.bytes}
+	return errors.Join(err, s.writeRun(run))
+}
+
 // expectedBytes judges a round's traces by the largest of the run: a step costs about the same whatever its streams.
-func expectedBytes(run data.Run, round data.Round) int64 {
+func (s *Session) expectedBytes(run data.Run, round data.Round) int64 {
 	var largest int64
+	judge := func(bytes int64, steps int) {
+		if steps > 0 {
+			largest = max(largest, bytes*int64(round.WindowSteps)/int64(steps))
+		}
+	}
 	for _, r := range run.Rounds {
 		var sum int64
 		for _, t := range r.Traces {
 			sum += t.Bytes
 		}
-		if r.WindowSteps > 0 {
-			largest = max(largest, sum*int64(round.WindowSteps)/int64(r.WindowSteps))
-		}
+		judge(sum, r.WindowSteps)
+	}
+	if l := run.TooLarge; l != nil && l.Server == s.started { // another process may profile less
+		judge(l.Bytes, l.WindowSteps)
 	}
 	return largest
 }
