@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/rooflab/rooflab/campaign/metrics"
@@ -48,15 +49,50 @@ func (s *Session) withoutHosts(text string) string {
 	if u, err := url.Parse(s.client.Target()); err == nil {
 		there = u.Hostname()
 	}
-	for _, host := range []string{there, here} {
+	for _, host := range slices.Concat([]string{there, here}, s.host.Machines(), s.itself) {
 		text = replaceHost(text, host)
 	}
 	return text
 }
 
+// withoutPlaces is withoutHosts for how a server was started: command lines and variables also name other machines, and
+// people by their folders. Paths stay, because whoever repeats the campaign needs to know what was given.
+func (s *Session) withoutPlaces(text string) string {
+	text = remote.ReplaceAllStringFunc(s.withoutHosts(text), func(found string) string {
+		at := remote.FindStringSubmatch(found)
+		if name := strings.Trim(at[2], "[]"); anyMachine(name) {
+			return found
+		}
+		return at[1] + "host"
+	})
+	text = address.ReplaceAllStringFunc(text, func(found string) string {
+		if ip := net.ParseIP(strings.Trim(found, "[]")); ip == nil || anyMachine(ip.String()) {
+			return found
+		}
+		return "host"
+	})
+	return home.ReplaceAllString(text, "$1/user")
+}
+
+var (
+	remote  = regexp.MustCompile(`((?:https?|grpcs?|tcp|rediss?|nats|zmq|wss?|ssh|[a-z]+ql)://(?:\*\*\*@)?)(\[[^\]\s]+\]|[^\s/:?#"',\]]+)`)
+	address = regexp.MustCompile(`\b\d{1,3}(?:\.\d{1,3}){3}\b|\[[0-9a-fA-F:]+\]`)
+	home    = regexp.MustCompile(`(/home|/Users)/[^/\s"',:]+`)
+)
+
+// anyMachine reports whether a name or address means no certain machine: a loopback, or every interface.
+func anyMachine(name string) bool {
+	ip := net.ParseIP(name)
+	return name == "localhost" || ip != nil && (ip.IsLoopback() || ip.IsUnspecified())
+}
+
 // replaceHost replaces a host's name with its domain, and no word that only begins or ends like it.
 func replaceHost(text, host string) string {
-	if ip := net.ParseIP(host); host == "" || host == "localhost" || ip != nil && ip.IsLoopback() {
+	switch strings.ToLower(host) {
+	case "", "vllm", "sglang", "root": // called like words of our texts, they give nothing away
+		return text
+	}
+	if anyMachine(host) {
 		return text
 	}
 	re := regexp.MustCompile(`(?i)(^|[^\w.-])` + regexp.QuoteMeta(host) + `(?:\.[\w-]+)*($|[^\w.-])`)
@@ -66,15 +102,15 @@ func replaceHost(text, host string) string {
 	return text
 }
 
-// neutral is withoutHosts for how a server was started.
+// neutral takes names out of how a server was started.
 func (s *Session) neutral(e data.Environment) data.Environment {
 	args := []string{}
 	for _, a := range e.Args {
-		args = append(args, s.withoutHosts(a))
+		args = append(args, s.withoutPlaces(a))
 	}
 	env := map[string]string{}
 	for name, value := range e.Env {
-		env[name] = s.withoutHosts(value)
+		env[name] = s.withoutPlaces(value)
 	}
 	e.Args, e.Env = args, env
 	return e

@@ -57,6 +57,7 @@ type Session struct {
 	client   *vllm.Client
 	server   *replay.Server // started here, or nil
 	host     target.Host
+	itself   []string    // what the server's machine calls itself, as far as it was seen
 	traceDir string      // as given; on the host
 	folder   traceFolder // nil until it is needed
 	limits   Limits

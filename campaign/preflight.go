@@ -63,12 +63,11 @@ type Preflight struct {
 
 	options    PreflightOptions
 	traceDir   string
-	privateTmp bool   // the unit has a /tmp and /var/tmp of its own
-	ownUnit    string // systemd unit of the process, "" without
-	container  bool   // the process lives in a container that the host is not
-	away       bool   // the host could not be reached
-	published  bool   // leave out names of machines, users and processes
-	nameless   func(text string) string
+	privateTmp bool                     // the unit has a /tmp and /var/tmp of its own
+	ownUnit    string                   // systemd unit of the process, "" without
+	container  bool                     // the process lives in a container that the host is not
+	away       bool                     // the host could not be reached
+	nameless   func(text string) string // of a report that will be published: takes the names of machines and people out; else nil
 }
 
 // PreflightFinding is something to know before the next phases.
@@ -89,39 +88,38 @@ func (p Preflight) Blocking() bool {
 
 // Preflight asks the server, its machine and the campaign's folder, and changes nothing. What cannot be read is said in
 // the report; only a server that does not answer, or serves another model, is an error. Its tables are for a notebook,
-// which will be published: machines, users and processes are not named.
+// which will be published: machines, users, processes and the folders of traces are not named.
 func (s *Session) Preflight(o PreflightOptions) (Preflight, error) {
 	ctx, stop := interruptible(context.Background())
 	defer stop()
-	p, err := s.preflight(ctx, o)
+	p, err := s.look(ctx, o)
+	if err != nil {
+		return p, err
+	}
 	s.publish(&p)
-	return p, err
+	s.judge(&p)
+	return p, nil
 }
 
-// publish takes the names of machines, users and containers out of the report's texts.
+// publish takes the names of machines, users and containers out of what was found, and those of machines and people out of
+// the tables to come: in a command line the name of a container may be that of the model.
 func (s *Session) publish(p *Preflight) {
-	p.published, p.nameless = true, s.withoutHosts
-	clean := func(texts ...*string) {
-		for _, t := range texts {
-			if !s.host.Local() {
-				*t = strings.ReplaceAll(*t, s.host.String(), "the server's machine")
-			}
-			for _, name := range s.host.Names() {
-				switch strings.ToLower(name) {
-				case "vllm", "sglang", "root": // containers and users that are called like words of our texts give nothing away
-				default:
-					*t = replaceHost(*t, name)
-				}
-			}
-			*t = s.withoutHosts(*t)
+	p.nameless = s.withoutPlaces
+	clean := func(text string) string {
+		if !s.host.Local() {
+			text = strings.ReplaceAll(text, s.host.String(), "the server's machine")
 		}
+		for _, name := range s.host.Names() {
+			text = replaceHost(text, name)
+		}
+		return s.withoutPlaces(text)
 	}
-	clean(&p.Where, &p.UnitFrom, &p.ModelFrom, &p.Machine.Why, &p.Machine.SMI)
+	for _, text := range []*string{&p.Where, &p.UnitFrom, &p.ModelFrom, &p.Machine.Why, &p.Machine.SMI} {
+		*text = clean(*text)
+	}
 	for i := range p.Disks {
-		clean(&p.Disks[i].Why)
-	}
-	for i := range p.Findings {
-		clean(&p.Findings[i].Text, &p.Findings[i].Hint)
+		d := &p.Disks[i]
+		d.Why, d.Dir = clean(strings.ReplaceAll(d.Why, d.Dir, "the folder")), ""
 	}
 }
 
@@ -131,7 +129,10 @@ func PreflightContext(ctx context.Context, o Options, p PreflightOptions) (Prefl
 	if err != nil {
 		return Preflight{}, err
 	}
-	report, err := s.preflight(ctx, p)
+	report, err := s.look(ctx, p)
+	if err == nil {
+		s.judge(&report)
+	}
 	return report, errors.Join(err, s.Close())
 }
 
@@ -166,7 +167,8 @@ func openOrBare(o Options) (*Session, error) {
 	return s, nil
 }
 
-func (s *Session) preflight(ctx context.Context, o PreflightOptions) (Preflight, error) {
+// look asks and reads.
+func (s *Session) look(ctx context.Context, o PreflightOptions) (Preflight, error) {
 	p := Preflight{options: o.fill()}
 	var err error
 	if p.Server, err = s.Server(); err != nil {
@@ -177,6 +179,11 @@ func (s *Session) preflight(ctx context.Context, o PreflightOptions) (Preflight,
 			return p, ctx.Err()
 		}
 	}
+	return p, nil
+}
+
+// judge says what follows from what was found.
+func (s *Session) judge(p *Preflight) {
 	http := launch.HTTP{Version: p.Server.Version, MaxModelLen: int64(p.Server.MaxModelLen), StartedUnix: p.Traffic.StartedUnix}
 	if len(p.Server.Models) > 0 {
 		http.ServedName = p.Server.Models[0]
@@ -197,9 +204,8 @@ func (s *Session) preflight(ctx context.Context, o PreflightOptions) (Preflight,
 			}
 		}
 	}
-	p.Costs = s.costs(p)
+	p.Costs = s.costs(*p)
 	p.find(s.limits)
-	return p, nil
 }
 
 // messages says how large the all-reduces of the loads are, "" if there are none or the model is not known.
@@ -231,12 +237,16 @@ func (p *Preflight) find(limits Limits) {
 		case d.Why != "":
 			add("disk_unknown", diag.Info, "", d.For+": free space is not known: "+d.Why, "")
 		case d.Free < d.Need:
-			add("disk_full", diag.Warning, "phase 1", fmt.Sprintf("%s: %s free, about %s needed in %s", d.For, bytesText(d.Free), bytesText(d.Need), d.Dir), "make room there, or profile fewer steps or loads")
+			add("disk_full", diag.Warning, "phase 1", fmt.Sprintf("%s: %s free%s, about %s needed", d.For, bytesText(d.Free), prefixed(" in ", d.Dir), bytesText(d.Need)), "make room there, or profile fewer steps or loads")
 		}
 	}
 	if p.privateTmp && (strings.HasPrefix(p.traceDir, "/tmp/") || strings.HasPrefix(p.traceDir, "/var/tmp/")) {
-		add("private_tmp", diag.Warning, "phase 1", "the unit has PrivateTmp: "+p.traceDir+" is a folder that only the server sees",
-			"give the profiler a folder outside of /tmp and /var/tmp, or as root --trace-dir /proc/PID/root"+p.traceDir)
+		dir := p.traceDir
+		if p.nameless != nil {
+			dir = "/TRACE_DIR"
+		}
+		add("private_tmp", diag.Warning, "phase 1", "the unit has PrivateTmp: "+dir+" is a folder that only the server sees",
+			"give the profiler a folder outside of /tmp and /var/tmp, or as root --trace-dir /proc/PID/root"+dir)
 	}
 	for _, c := range p.Costs {
 		if c.C > limits.Streams && !p.Server.Replay {

@@ -129,6 +129,7 @@ func (p *Preflight) process(s *Session, one target.Process) {
 		p.Machine.tmp = under(one.Dir, tmp)
 	}
 	p.ownUnit = one.Unit()
+	s.itself = append(s.itself, environ(one, "HOSTNAME"), p.Process.Arg("host"))
 }
 
 func under(dir, name string) string {

@@ -23,6 +23,7 @@ type Machine struct {
 	Apps     int    // processes on the GPUs
 	SMI      string // why nvidia-smi gave nothing
 
+	name          string // as it calls itself
 	dir, tmp, hub string // of the server's process, on its machine
 }
 
@@ -49,7 +50,7 @@ const gpuFields = "index,name,driver_version,clocks.sm,clocks.max.sm,clocks.mem,
 // machineScript prints NAME<TAB>VALUE lines. Programs that a login shell would find but ours does not are looked for where
 // their installers put them.
 const machineScript = `PATH="$PATH:/usr/local/cuda/bin:/opt/nvidia/nsight-systems/bin:/usr/local/bin"; for d in /opt/nvidia/nsight-systems/*/bin /opt/nvidia/nsight-compute/*; do [ -d "$d" ] && PATH="$PATH:$d"; done; ` +
-	`p() { [ -n "$2" ] && printf "%s\t%s\n" "$1" "$2"; }; ` +
+	`p() { [ -n "$2" ] && printf "%s\t%s\n" "$1" "$2"; }; p name "$(uname -n)"; ` +
 	`command -v nsys >/dev/null && p nsys "$(nsys --version 2>/dev/null | head -n 1 || :) "; ` +
 	`command -v ncu >/dev/null && p ncu "$(ncu --version 2>/dev/null | tail -n 1 || :) "; ` +
 	`p counters "$(sed -n "s/^RmProfilingAdminOnly: *//p" /proc/driver/nvidia/params 2>/dev/null)"; ` +
@@ -78,6 +79,7 @@ func (s *Session) lookAtMachine(ctx context.Context, p *Preflight) {
 		return
 	}
 	m.read(string(out))
+	s.itself = append(s.itself, m.name)
 	p.lookAtDisks(ctx, s)
 }
 
@@ -89,6 +91,8 @@ func (m *Machine) read(text string) {
 			continue
 		}
 		switch name {
+		case "name":
+			m.name = value
 		case "nsys":
 			m.Nsys = cmp.Or(lastVersion(value), "of unknown version")
 		case "ncu":

@@ -99,7 +99,7 @@ func (p Preflight) ProcessTable() data.Table {
 		return t
 	}
 	t := p.public(p.Process.Table())
-	if p.PID == 0 || p.published {
+	if p.PID == 0 || p.nameless != nil {
 		return t
 	}
 	t.Title = "How the server runs: " + p.Where
@@ -179,14 +179,11 @@ func (p Preflight) ToolsTable() data.Table {
 	}
 	row("nvidia-smi", driver, "clocks, driver, other processes on the GPUs")
 	for _, d := range p.Disks {
-		dir, free := " in "+d.Dir, bytesText(d.Free)+" free"
-		if p.published {
-			dir = ""
-		}
+		free := bytesText(d.Free) + " free"
 		if d.Why != "" {
 			free = "not known: " + d.Why
 		}
-		row("disk"+dir, free, fmt.Sprintf("%s, about %s", d.For, bytesText(d.Need)))
+		row("disk"+prefixed(" in ", d.Dir), free, fmt.Sprintf("%s, about %s", d.For, bytesText(d.Need)))
 	}
 	if m.Why != "" && !p.Server.Replay {
 		t.Note = "The server's machine was not looked at: " + m.Why + "."
@@ -209,7 +206,7 @@ func (m Machine) counters() string {
 // GPUTable shows what nvidia-smi says.
 func (p Preflight) GPUTable() data.Table {
 	t := data.Table{ID: "gpus", Title: "GPUs of the server's machine", Columns: []data.Column{{Head: "GPU"}, {Head: "Name"}, {Head: "SM clock", Unit: "MHz", Numeric: true},
-		{Head: "highest", Unit: "MHz", Numeric: true}, {Head: "Memory clock", Unit: "MHz", Numeric: true}, {Head: "Power limit", Unit: "W", Numeric: true},
+		{Head: "highest", Unit: "MHz", Numeric: true}, {Head: "Memory", Unit: "MHz", Numeric: true}, {Head: "Power limit", Unit: "W", Numeric: true},
 		{Head: "Memory used", Unit: "MiB", Numeric: true}, {Head: "of", Unit: "MiB", Numeric: true}, {Head: "Busy", Unit: "%", Numeric: true}}}
 	if len(p.Machine.GPUs) == 0 {
 		return unknown("gpus", "GPUs are not known", join("; ", p.Machine.Why, p.Machine.SMI))
@@ -241,7 +238,7 @@ func (p Preflight) FindingTable() data.Table {
 	if len(t.Rows) == 0 {
 		t.Note = "Nothing stands against the next phases."
 	}
-	return t
+	return p.public(t)
 }
 
 // report is the JSON form. Names of fields are an interface: add, do not change.

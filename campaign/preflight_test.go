@@ -3,6 +3,7 @@ package campaign
 import (
 	"compress/gzip"
 	"context"
+	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
@@ -180,20 +181,53 @@ func TestAPublishedReportNamesNoMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Session{host: host, client: client}
+	s := &Session{host: host, client: client, itself: []string{"node-7"}}
+	words := []string{"vllm", "serve", "/home/svc/kimi", "--served-model-name", "kimi", "--host", "node-7.lab", "--otlp-traces-endpoint", "http://collector.lab:4317", "--node-ip", "10.1.2.3"}
+	process, err := launch.Process([]byte(strings.Join(words, "\x00")), []byte("VLLM_HOST_IP=10.1.2.3\x00"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	p := Preflight{PID: 12, User: "svc", Where: "look for servers on ssh:ops@gpu7+docker:vllm-kimi: ops@gpu7 does not answer ssh", UnitFrom: "systemctl cat v.service on ssh:ops@gpu7+docker:vllm-kimi",
-		Process: launch.Server{Engine: "vllm", Form: "process"}, Disks: []Disk{{For: "traces", Dir: "/home/svc/prof", Why: "there is no container vllm-kimi"}}}
+		Process: process, privateTmp: true, traceDir: "/tmp/kimi-traces",
+		Disks: []Disk{{For: "traces", Dir: "/home/svc/prof", Why: "no folder /home/svc/prof in the container vllm-kimi"}, {For: "unpacked traces", Dir: "/scratch", Free: 1, Need: 2}}}
 	p.Machine.Why = "gpu7.lab.example is away"
 	p.away = true
-	p.find(Limits{Streams: 256})
 	s.publish(&p)
+	s.judge(&p)
 	text := ""
 	for _, table := range []string{p.ProcessTable().Text(), p.DriftTable().Text(), p.ToolsTable().Text(), p.FindingTable().Text()} {
 		text += table
 	}
-	for _, name := range []string{"gpu7", "ops", "vllm-kimi", "svc", "/home"} {
-		if strings.Contains(text, name) {
-			t.Errorf("%s is named:\n%s", name, text)
+	kept, err := json.Marshal(s.neutral(p.Process.Environment()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"gpu7", "ops", "vllm-kimi", "svc", "kimi-traces", "/scratch", "node-7", "collector", "10.1.2.3"} {
+		if strings.Contains(text+string(kept), name) {
+			t.Errorf("%s is named:\n%s\n%s", name, text, kept)
+		}
+	}
+	for _, want := range []string{"/home/user/kimi", `["kimi"]`, "needed  ", "the unit has PrivateTmp"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s is missing:\n%s", want, text)
+		}
+	}
+}
+
+func TestAServersAddressesThatNameNobodyStay(t *testing.T) {
+	client, err := connect("http://127.0.0.1:8000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Session{client: client}
+	for text, want := range map[string]string{
+		"0.0.0.0": "0.0.0.0", "127.0.0.1:8000": "127.0.0.1:8000", "http://localhost:4317": "http://localhost:4317", "tcp://[::1]:5555": "tcp://[::1]:5555",
+		"tcp://10.0.0.2:5555": "tcp://host:5555", "redis://***@cache/0": "redis://***@host/0", "[fd00::7]:80": "host:80",
+		"0.24.0": "0.24.0", "/srv/models/kimi": "/srv/models/kimi", "[1,2,4]": "[1,2,4]", "s3://bucket/model": "s3://bucket/model",
+		`{"dir":"/home/bob/prof"}`: `{"dir":"/home/user/prof"}`, "/home/bob": "/home/user",
+	} {
+		if got := s.withoutPlaces(text); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
 		}
 	}
 }

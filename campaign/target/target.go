@@ -161,6 +161,20 @@ func (h Host) Names() []string {
 	return names
 }
 
+// Machines returns what the machines and pods on the way are called; a pod's name is its host name.
+func (h Host) Machines() []string {
+	var names []string
+	for _, p := range h.hops {
+		switch p.kind {
+		case "ssh":
+			names = append(names, p.node())
+		case "kubectl":
+			names = append(names, p.name)
+		}
+	}
+	return names
+}
+
 // Local reports whether the host is this machine.
 func (h Host) Local() bool { return len(h.hops) == 0 }
 
