@@ -54,11 +54,11 @@ func (i ServerInfo) Table() data.Table {
 	add("Version", i.Version)
 	add("Serves", strings.Join(i.Models, ", "))
 	add("Longest request", fmt.Sprintf("%d tokens", i.MaxModelLen))
-	health := "does not say that it is well"
+	healthy := "no: GET /health is not answered with 200"
 	if i.Healthy {
-		health = "well"
+		healthy = "yes"
 	}
-	add("Health", health)
+	add("Healthy", healthy)
 	add("Other traffic", fmt.Sprintf("%d requests running, %d waiting", i.Running, i.Waiting))
 	add("Profiler over HTTP", join(": ", i.Profiler, i.ProfilerWhy))
 	if i.Replay {
