@@ -60,6 +60,8 @@ type Session struct {
 	itself   []string    // what the server's machine calls itself, as far as it was seen
 	traceDir string      // as given; on the host
 	folder   traceFolder // nil until it is needed
+	ownDir   string      // the folder that the server's own process names; "" when it was not asked or names none
+	output   string      // the folder that an SGLang server is told to write traces into; "" leaves it to the server
 	limits   Limits
 
 	about      *vllm.Replay // what the server says about itself when it is a replay
@@ -67,8 +69,8 @@ type Session struct {
 	engineName string       // engineVLLM, engineSGLang, or "" when it is not known yet
 	streams    int          // of the round that is measured
 	started    int64        // when the process of the live server that is measured started, in s since the epoch
-	told       Progress
-	toldAt     time.Time
+	teller     teller
+	flush      time.Duration // for a server to write its traces, and for another process to wait for that
 	patience   time.Duration // for traces, while nothing changes in their folder
 	calm       time.Duration // for other people's requests to end
 	poll       time.Duration // between looks into the folder, at most
@@ -81,7 +83,7 @@ func Open(o Options) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{opts: o, dir: dir, patience: time.Minute, calm: time.Minute, poll: 500 * time.Millisecond, traceDir: o.TraceDir}
+	s := &Session{opts: o, dir: dir, teller: teller{dir: dir}, flush: flush, patience: time.Minute, calm: time.Minute, poll: 500 * time.Millisecond, traceDir: o.TraceDir}
 	if s.limits, err = o.Limits.fill(); err != nil {
 		return nil, err
 	}

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/rooflab/rooflab/data"
-	"github.com/rooflab/rooflab/internal/units"
 )
 
 // collect waits for the complete traces of all ranks and copies them into the run's folder. prefix begins the names of the
@@ -45,6 +44,10 @@ func (s *Session) collect(ctx context.Context, round *data.Round, seen map[strin
 			round.Notes = append(round.Notes, fmt.Sprintf(noteOthers, t.rank, t.others))
 		}
 	}
+	version, _ := s.engine().Version(ctx) // an unknown one tells nothing
+	if unseen := s.unseen(version); unseen != "" {
+		round.Notes = append(round.Notes, unseen+": "+howUnseen)
+	}
 	if len(traces) < world {
 		why := "the recording kept no other"
 		if s.about == nil {
@@ -71,13 +74,13 @@ func aboutTraces(note string) bool {
 	noStep, _ := fmt.Sscanf(note, noteNoStep, &a, &b)
 	ranks, _ := fmt.Sscanf(note, noteRanks, &a, &b, &rest)
 	others, _ := fmt.Sscanf(note, noteOthers, &a, &b)
-	return noStep == 2 || ranks == 3 || others == 2
+	return noStep == 2 || ranks == 3 || others == 2 || strings.Contains(note, noteUnseen)
 }
 
 // await polls the profile folder until the expected ranks are complete. When nothing has changed for s.patience it takes
 // what is there, and says what is missing; without any trace it fails. 200 for a stop is no proof of a trace.
 func (s *Session) await(ctx context.Context, streams int, seen map[string]fileState, prefix string) ([]traceInfo, int, string, error) {
-	w := waiting{s: s, streams: streams, seen: seen, prefix: prefix, want: map[int]bool{}, complete: map[string]traceInfo{}, states: map[string]fileState{}}
+	w := waiting{s: s, streams: streams, seen: seen, prefix: prefix, want: map[int]bool{}, complete: map[string]traceInfo{}, states: map[string]fileState{}, broken: map[string]bool{}}
 	if s.about != nil {
 		w.world = s.about.WorldSize
 		l, _ := s.about.Load(streams)
@@ -104,7 +107,7 @@ func (s *Session) await(ctx context.Context, streams int, seen map[string]fileSt
 			if len(traces) > 0 {
 				return traces, w.world, missing, nil
 			}
-			return nil, 0, "", fmt.Errorf("no complete trace has appeared in the profile folder: is it the server's torch_profiler_dir, readable from here? (%d new files, none complete)", len(w.states))
+			return nil, 0, "", s.noTraces(len(w.states), w.why)
 		}
 		if err := sleep(ctx, pause); err != nil {
 			return nil, 0, "", err
@@ -122,6 +125,8 @@ type waiting struct {
 	want     map[int]bool // ranks; empty: not known yet
 	world    int
 	states   map[string]fileState // of new files
+	broken   map[string]bool      // files that are not complete there, in the state of states
+	why      error                // the last one is not
 	complete map[string]traceInfo
 }
 
@@ -136,7 +141,7 @@ func (w *waiting) look(ctx context.Context) (bool, error) {
 		total += st.size
 	}
 	if total > w.s.limits.TraceBytes {
-		return false, fmt.Errorf("the traces of this round have %s, the limit is %s: give fewer steps, or raise --max-trace-bytes; they stay on the server", units.Bytes(total), units.Bytes(w.s.limits.TraceBytes))
+		return false, &tooLarge{total, w.s.limits.TraceBytes}
 	}
 	maps.DeleteFunc(w.complete, func(name string, _ traceInfo) bool { // gone, or another's now that ours have shown by their names
 		_, there := fresh[name]
@@ -148,24 +153,24 @@ func (w *waiting) look(ctx context.Context) (bool, error) {
 		if w.states[name] != st {
 			w.states[name], changed = st, true
 			delete(w.complete, name)
+			delete(w.broken, name)
 		}
-		if _, ok := w.complete[name]; ok || st.size == 0 {
+		if _, ok := w.complete[name]; ok || w.broken[name] || st.size == 0 {
 			continue
 		}
 		here, err := w.s.folder.take(ctx, name, st)
 		if err != nil {
 			return changed, err
 		}
-		t, err := inspectTrace(here, w.streams)
-		if err != nil {
-			continue // it is still being written, or never will be whole
-		}
+		t, incomplete := inspectTrace(here, w.streams)
 		same, err := w.s.folder.same(ctx, name, here)
 		if err != nil {
 			return changed, err
 		}
-		if !same {
-			w.s.folder.drop(name) // fetched while it was written anew: once more from its start
+		if incomplete != nil || !same {
+			w.why = incomplete
+			w.s.folder.drop(name) // written anew while it was fetched: next time from its start
+			w.broken[name] = same // still being written, or never whole: not again before it changes
 			continue
 		}
 		t.name, t.mod = name, st.mod

@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/rooflab/rooflab/data"
+	"github.com/rooflab/rooflab/internal/flock"
 )
 
 // Left is what stopped runs left in a campaign folder.
 type Left struct {
 	Dir     string      `json:"dir"`
-	Profile *Profile    `json:"profile,omitempty"` // that a process which is gone left open
+	Profile *Profile    `json:"profile,omitempty"` // that is noted as open
+	Work    *Work       `json:"work,omitempty"`    // of the process that measures, or did when it was killed
 	Rounds  []LeftRound `json:"rounds"`            // that are not finished
 	Partial []string    `json:"partial"`           // traces that were being fetched
 }
@@ -24,7 +26,15 @@ type Profile struct {
 	Streams int    `json:"streams,omitempty"`
 	Opened  string `json:"opened,omitempty"` // when, UTC
 	PID     int    `json:"pid,omitempty"`    // of the process that opened it
-	InUse   bool   `json:"in_use"`           // that process is alive: it is measuring and closes the profile itself
+	InUse   bool   `json:"in_use"`           // that process is alive: it closes the profile itself
+	Doing   string `json:"doing,omitempty"`  // what it does with the profile, and since when
+}
+
+// Work is what a process does or did in a campaign folder.
+type Work struct {
+	PID   int    `json:"pid"`
+	Gone  bool   `json:"gone"`  // no such process runs here any more
+	Doing string `json:"doing"` // "C = 64: without the profiler, 12 of 64 requests"
 }
 
 // LeftRound is a load that was measured in part.
@@ -43,16 +53,18 @@ func Find(dir string) (Left, error) {
 	var j journal
 	switch err := readJSON(journalPath(dir), &j); {
 	case err == nil:
-		left.Profile = &Profile{Target: j.Target, Streams: j.Streams, PID: j.PID, InUse: j.alive()}
-		release, held := tryHold(dir)
-		if left.Profile.InUse = left.Profile.InUse || held; !held {
-			release()
+		left.Profile = &Profile{Target: j.Target, Streams: j.Streams, PID: j.PID, InUse: j.alive() || flock.Held(profileLock(dir))}
+		if left.Profile.InUse {
+			left.Profile.Doing = j.work()
 		}
 		if j.Opened > 0 {
 			left.Profile.Opened = time.Unix(j.Opened, 0).UTC().Format("2006-01-02 15:04:05 UTC")
 		}
 	case !errors.Is(err, fs.ErrNotExist):
-		return left, fmt.Errorf("%w; it notes an open profile: stop that on the server with POST /stop_profile, then remove the file", err)
+		return left, noteOfProfile(err)
+	}
+	if p := lastProgress(dir); p.PID != 0 {
+		left.Work = &Work{p.PID, !alive(p.PID, p.Began), p.Text()}
 	}
 	found, err := filepath.Glob(filepath.Join(dir, "runs", "*", runFile))
 	if err != nil {

@@ -88,3 +88,48 @@ func TestProfileIsLeftToTheProcessThatMeasures(t *testing.T) {
 		t.Errorf("%v %v", was, err)
 	}
 }
+
+// What a killed process wrote about its work is not what goes on.
+func TestWorkOfAKilledProcessIsNotShownAsGoingOn(t *testing.T) {
+	s := open(t, t.TempDir(), Options{})
+	other := exec.Command("sleep", "60")
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	began, err := processStart(other.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := Progress{Stage: "C = 64: without the profiler", Detail: "12 of 64 requests", PID: other.Process.Pid, Began: began}
+	if err := writeJSON(progressPath(s.dir), p); err != nil {
+		t.Fatal(err)
+	}
+	work := Work{PID: p.PID, Doing: "C = 64: without the profiler, 12 of 64 requests"}
+	if left, err := Find(s.dir); err != nil || left.Work == nil || *left.Work != work || ReadProgress(s.dir) != p {
+		t.Errorf("of a living process: %+v %v", left.Work, err)
+	}
+	if err := other.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = other.Wait() // it says that it was killed
+	work.Gone = true
+	if left, err := Find(s.dir); err != nil || left.Work == nil || *left.Work != work {
+		t.Errorf("of a killed process: %+v %v", left.Work, err)
+	}
+	if now := ReadProgress(s.dir); now != (Progress{}) {
+		t.Errorf("a killed process is at %+v", now)
+	}
+	p.PID = os.Getpid() // the number is another process's by now
+	if err := writeJSON(progressPath(s.dir), p); err != nil {
+		t.Fatal(err)
+	}
+	if now := ReadProgress(s.dir); now != (Progress{}) {
+		t.Errorf("a process with the number of a killed one is at %+v", now)
+	}
+	if _, err := s.Round(RoundOptions{Streams: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := Find(s.dir); err != nil || left.Work != nil {
+		t.Errorf("after a round that came to its end: %+v %v", left.Work, err)
+	}
+}

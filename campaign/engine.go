@@ -1,6 +1,7 @@
 package campaign
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 
@@ -27,11 +28,11 @@ const (
 	engineSGLang = "sglang"
 )
 
-// speak returns the engine with a name for a server. traceDir is where SGLang is told to write traces; vLLM was told when
-// it was started.
-func speak(name string, c *vllm.Client, traceDir string) engine {
+// speak returns the engine with a name for a server. output is where SGLang is told to write traces, see findFolder; vLLM
+// was told when it was started.
+func speak(name string, c *vllm.Client, output string) engine {
 	if name == engineSGLang {
-		return sglang.New(c, traceDir)
+		return sglang.New(c, output)
 	}
 	return c
 }
@@ -55,6 +56,20 @@ func (s *Session) recognise(ctx context.Context) error {
 	return nil
 }
 
+// noteUnseen ends what is said about servers on which somebody else's profile cannot be seen.
+const noteUnseen = "is not known to refuse a start while somebody else's profile is open, so such a one cannot be seen"
+
+// howUnseen says what to do about it.
+const howUnseen = "ask whoever else uses the server; a trace that holds far more than the window shows it"
+
+// unseen says that somebody else's profile cannot be seen on this server; "" when it can.
+func (s *Session) unseen(version string) string {
+	if s.about != nil || s.engineName != engineVLLM || vllm.StartTellsOpen(version) {
+		return ""
+	}
+	return "vLLM " + cmp.Or(version, "of an unknown version") + " " + noteUnseen
+}
+
 // versionAnswer returns what GET /version says, or would say: a replay needs it.
 func (s *Session) versionAnswer(ctx context.Context) ([]byte, error) {
 	if s.engineName != engineSGLang {
@@ -68,4 +83,4 @@ func (s *Session) versionAnswer(ctx context.Context) ([]byte, error) {
 }
 
 // engine returns the server's engine; vLLM as long as nobody asked.
-func (s *Session) engine() engine { return speak(s.engineName, s.client, s.traceDir) }
+func (s *Session) engine() engine { return speak(s.engineName, s.client, s.output) }

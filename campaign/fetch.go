@@ -27,7 +27,8 @@ type fileState struct {
 type traceFolder interface {
 	// list returns the workers' traces. A folder that is not there yet is empty: the server makes it with the first trace.
 	list(ctx context.Context) (map[string]fileState, error)
-	// take brings what a trace holds now to this machine and returns its path here.
+	// take brings what a trace holds now to this machine and returns its path here. Whether that is all from one version of
+	// the trace, same says.
 	take(ctx context.Context, name string, st fileState) (string, error)
 	// same says whether the copy here has the bytes of the trace there.
 	same(ctx context.Context, name, here string) (bool, error)
@@ -77,6 +78,7 @@ func (f sharedFolder) free(ctx context.Context) (int64, error) {
 func (f sharedFolder) drop(string) {}
 
 // hostFolder is a folder on the server's disk. Traces are fetched into a folder here; a fetch that broke goes on where it was.
+// When the trace was written anew in between, the copy is a mix of two: same finds that out, and drop begins it anew.
 type hostFolder struct {
 	host  target.Host
 	dir   string // there
@@ -131,8 +133,8 @@ func (f hostFolder) take(ctx context.Context, name string, st fileState) (string
 			return "", fmt.Errorf("write %s: %w", here, w.failed)
 		case err != nil && tries+1 >= fetchTries:
 			return "", fmt.Errorf("fetch %s from %s: %w; what has come is kept, the same command goes on there", name, f.host, err)
-		case err == nil && have < st.size:
-			return "", fmt.Errorf("fetch %s from %s: the file there became shorter", name, f.host)
+		case err == nil && have < st.size: // it is written anew, and shorter by now
+			return here, out.Close()
 		}
 		if err != nil {
 			if err := sleep(ctx, time.Duration(tries+1)*time.Second); err != nil {

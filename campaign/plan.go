@@ -51,9 +51,11 @@ func Plan(phase int, o PlanOptions) []Step {
 		return PreflightPlan(o.Host, PreflightOptions{C: o.Loads})
 	case 1:
 		steps := asking(1)
-		if o.TraceDir == "" {
-			steps = append(steps, Step{Phase: 1, Do: "run", Times: "1", With: words(o.Host.ServersWords(), "read /proc of this machine"), Why: "where the server writes its traces"})
+		process := Step{Phase: 1, Do: "run", Times: "1", With: words(o.Host.ServersWords(), "read /proc of this machine"), Why: "where the server writes its traces"}
+		if o.TraceDir != "" {
+			process.Times, process.Why = "1, of SGLang only", "does its process name the folder of its traces itself?"
 		}
+		steps = append(steps, process)
 		for _, c := range o.Loads {
 			steps = append(steps, o.round(c)...)
 		}

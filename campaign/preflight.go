@@ -206,6 +206,9 @@ func (s *Session) judge(p *Preflight) {
 	}
 	p.Costs = s.costs(*p)
 	p.find(s.limits)
+	if unseen := s.unseen(p.Server.Version); unseen != "" {
+		p.Findings = append(p.Findings, PreflightFinding{diag.Diagnostic{ID: "profile_unseen", Severity: diag.Info, N: 1, Text: unseen, Hint: howUnseen}, ""})
+	}
 }
 
 // messages says how large the all-reduces of the loads are, "" if there are none or the model is not known.

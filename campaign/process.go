@@ -1,15 +1,67 @@
 package campaign
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"net/url"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 
 	"github.com/rooflab/rooflab/campaign/launch"
 )
+
+// findFolder finds out where the server writes its traces: as it was said, else as the server's own process was told.
+//
+// SGLang is told a folder with each start, on its own disk, where the one that was said may have another name. So it is told
+// none when its process names one itself; what was said is then how that folder is seen from the host.
+func (s *Session) findFolder(ctx context.Context) error {
+	if s.folder != nil {
+		return nil
+	}
+	said, own := s.traceDir, ""
+	if said == "" || s.engineName == engineSGLang {
+		own = s.profilerDir(ctx)
+	}
+	dir := cmp.Or(said, own)
+	if dir == "" {
+		return errNoFolder
+	}
+	if s.host.Local() {
+		var err error
+		if dir, err = filepath.Abs(dir); err != nil {
+			return err
+		}
+		s.folder = sharedFolder{dir}
+	} else {
+		s.folder = hostFolder{s.host, dir, filepath.Join(s.dir, ".fetch"), func(detail string) { s.tell("fetch the traces", detail) }}
+	}
+	s.ownDir, s.output = own, ""
+	if own == "" {
+		s.output = dir
+	}
+	return nil
+}
+
+// noTraces is the error of a round whose profile left no complete trace where it was looked for.
+func (s *Session) noTraces(found int, why error) error {
+	looked := fmt.Sprintf("no complete trace has appeared where it was looked for (%d new files", found)
+	if why != nil {
+		looked += fmt.Sprintf(", the last is not complete: %v", why)
+	}
+	looked += "): "
+	switch {
+	case s.engineName != engineSGLang:
+		return errors.New(looked + "is --trace-dir the server's torch_profiler_dir, as seen from " + s.where() + ", and readable?")
+	case s.output != "":
+		return fmt.Errorf("%sSGLang was told to write into %s on its own disk; if that is not what %s sees under this name, say with --host where the server runs, such as docker:NAME or ssh:NODE: traces are then written and read there", looked, s.output, s.where())
+	}
+	return fmt.Errorf("%sSGLang writes into %s, its SGLANG_TORCH_PROFILER_DIR, on its own disk: give --trace-dir, that folder as seen from %s", looked, s.ownDir, s.where())
+}
 
 // profilerDir asks the server's own process where it writes its traces: the torch_profiler_dir of its command line.
 // It returns "" when no process is found, may be read, or says so.

@@ -306,8 +306,11 @@ func TestRoundOnALiveServer(t *testing.T) {
 		t.Errorf("profiled: %+v", r.Profiled)
 	}
 	r.Notes = slices.DeleteFunc(r.Notes, aboutAfter) // how busy this machine is
-	if len(r.Traces) != 1 || r.WorldSize != 2 || len(r.Notes) != 1 || r.Notes[0] != "1 of 2 ranks: no complete trace came from rank 1" {
+	if len(r.Traces) != 1 || r.WorldSize != 2 || len(r.Notes) != 2 || r.Notes[1] != "1 of 2 ranks: no complete trace came from rank 1" {
 		t.Errorf("traces: %+v %d %q", r.Traces, r.WorldSize, r.Notes)
+	}
+	if want := "vLLM 0.24.0 is not known to refuse a start while somebody else's profile is open, so such a one cannot be seen: ask"; !strings.HasPrefix(r.Notes[0], want) {
+		t.Errorf("of other people's profiles: %q", r.Notes[0])
 	}
 	if s.run != "main" || s.manifest.Main != "main" || s.manifest.Measured == "" {
 		t.Errorf("run %q, manifest %+v", s.run, s.manifest)
@@ -372,6 +375,30 @@ func TestHostNamesAreTakenOutOfAnswers(t *testing.T) {
 		}
 		if got := replaceHost(text, host); got != want {
 			t.Errorf("%q:\n%s\n%s", host, got, want)
+		}
+	}
+}
+
+func TestServersThatShowOtherPeoplesProfiles(t *testing.T) {
+	for _, c := range []struct {
+		engine, version string
+		replay, unseen  bool
+	}{
+		{engineVLLM, "0.24.0", false, true}, {engineVLLM, "0.28.1rc1.dev500+g51da0ca66", false, true}, {engineVLLM, "dev", false, true}, {engineVLLM, "", false, true},
+		{engineVLLM, "0.32.0", false, false}, {engineVLLM, "0.24.0", true, false}, {engineSGLang, "0.5.4", false, false},
+	} {
+		s := &Session{engineName: c.engine}
+		if c.replay {
+			s.about = &vllm.Replay{}
+		}
+		text := s.unseen(c.version)
+		if (text != "") != c.unseen || c.unseen && !aboutTraces(text+": "+howUnseen) {
+			t.Errorf("%+v: %q", c, text)
+		}
+		p := Preflight{Server: ServerInfo{Version: c.version}}
+		s.judge(&p)
+		if found := slices.ContainsFunc(p.Findings, func(f PreflightFinding) bool { return f.ID == "profile_unseen" }); found != c.unseen {
+			t.Errorf("%+v: preflight finds %+v", c, p.Findings)
 		}
 	}
 }
