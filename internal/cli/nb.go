@@ -108,7 +108,7 @@ func runNotebook(cmd *cobra.Command, o nbclient.Options) error {
 	}
 	o.OnKernelLost = func() {
 		p.clear()
-		told, _ := stopOfCampaign(o)
+		told, _ := p.stopOfCampaign(o)
 		if told != "" {
 			told = "; " + told
 		}
@@ -117,7 +117,7 @@ func runNotebook(cmd *cobra.Command, o nbclient.Options) error {
 	_, err := nbclient.Run(cmd.Context(), o)
 	p.clear()
 	if err != nil { // the process that cells ran in can be gone although the kernel was not
-		if told, open := stopOfCampaign(o); open {
+		if told, open := p.stopOfCampaign(o); open {
 			fmt.Fprintln(w, told)
 		}
 	}
@@ -133,8 +133,8 @@ func runNotebook(cmd *cobra.Command, o nbclient.Options) error {
 }
 
 // stopOfCampaign closes the profile that a lost kernel left open when its notebook works in a campaign folder, found as
-// the notebook finds it. It says what it did, "" outside a campaign, and whether one was open.
-func stopOfCampaign(o nbclient.Options) (told string, open bool) {
+// the notebook finds it, and shows what it waits for. It says what it did, "" outside a campaign, and whether one was open.
+func (p *progress) stopOfCampaign(o nbclient.Options) (told string, open bool) {
 	dir := os.Getenv("ROOFLAB_CAMPAIGN")
 	for _, e := range o.Env {
 		if v, ok := strings.CutPrefix(e, "ROOFLAB_CAMPAIGN="); ok {
@@ -154,6 +154,8 @@ func stopOfCampaign(o nbclient.Options) (told string, open bool) {
 	if dir == "" {
 		return "", false
 	}
+	defer p.clear()
+	defer p.watch(dir)()
 	return phases.StopLostProfile(dir)
 }
 

@@ -112,10 +112,7 @@ func (p *progress) measuring(now campaign.Progress) {
 	if stage == "" {
 		return
 	}
-	text := stage
-	if now.Detail != "" {
-		text += ", " + plain(now.Detail)
-	}
+	text := plain(now.Text())
 	if stage != p.stage && !p.tty {
 		fmt.Fprintf(p.w, "  %s\n", text)
 	}

@@ -1,26 +1,23 @@
 package phases
 
 import (
+	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"syscall"
+
+	"github.com/rooflab/rooflab/internal/flock"
 )
 
-// lock keeps a second run out of a campaign's folder: two loads at once would spoil the figures of both. The system
-// gives the lock back when the process ends, however it ends.
+func lockPath(dir string) string { return filepath.Join(dir, ".journal", "lock") }
+
+// lock keeps a second run out of a campaign's folder: two loads at once would spoil the figures of both.
 func lock(dir string) (unlock func(), err error) {
-	name := filepath.Join(dir, ".journal", "lock")
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		return nil, err
-	}
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == syscall.EWOULDBLOCK { // other errors: a file system without locks
-		f.Close()
+	unlock, err = flock.Take(lockPath(dir))
+	if errors.Is(err, flock.ErrHeld) {
 		return nil, fmt.Errorf("another run works in %s; wait for it, or give another folder", dir)
 	}
-	return func() { f.Close() }, nil
+	return unlock, err
 }
+
+// Working says whether a run works in a campaign's folder now.
+func Working(dir string) bool { return flock.Held(lockPath(dir)) }

@@ -1,6 +1,7 @@
 package phases
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -8,8 +9,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rooflab/rooflab/campaign"
+	"github.com/rooflab/rooflab/internal/flock"
 	"github.com/rooflab/rooflab/notebooks"
 )
 
@@ -32,6 +35,53 @@ func TestSecondRunInAFolderIsKeptOut(t *testing.T) {
 		t.Fatalf("after it: %v", err)
 	}
 	again()
+}
+
+// When rooflab alone is killed, the process of its cells lives on until the server has written its traces.
+func TestRunWaitsForTheProfileOfAnEarlierOne(t *testing.T) {
+	for _, interrupted := range []bool{false, true} {
+		dir := t.TempDir()
+		if err := campaign.Init(dir, archive()); err != nil {
+			t.Fatal(err)
+		}
+		release, err := flock.Take(filepath.Join(dir, ".journal", "profile.lock"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer release()
+		journal := filepath.Join(dir, ".journal", "profile.json")
+		write(t, journal, `{"target": "http://127.0.0.1:1", "replay": true, "pid": 4194304, "opened": 900, "stopped": 1000}`)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		done, began := make(chan error, 1), false
+		go func() {
+			done <- Run(ctx, Options{Dir: dir, Target: "replay:" + archive(), Numbers: []int{1}, Kernel: "no-such-kernel", Begin: func(notebooks.Phase) { began = true }})
+		}()
+		var now campaign.Progress
+		for range 2000 {
+			if now = campaign.ReadProgress(dir); now.Stage != "" {
+				break
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		if want := "wait for an earlier process, which closes the profile itself, process 4194304 waits for http://127.0.0.1:1 to write its traces, since 00:16:40 UTC"; now.Text() != want {
+			t.Errorf("while it waits: %q", now.Text())
+		}
+		words := `no-such-kernel`
+		if interrupted {
+			words = "phase 1 stopped: interrupted while process 4194304 waits for http://127.0.0.1:1 to write its traces"
+			cancel()
+		} else {
+			release()
+		}
+		err = <-done
+		if err == nil || !strings.Contains(err.Error(), words) || began == interrupted {
+			t.Errorf("began %v: %v", began, err)
+		}
+		if _, err := os.Stat(journal); (err == nil) != interrupted {
+			t.Errorf("interrupted %v, journal: %v", interrupted, err)
+		}
+	}
 }
 
 // The limit on file sizes holds for a whole process, so the writing happens in a second one:

@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/rooflab/rooflab/campaign"
@@ -82,6 +84,11 @@ func Run(ctx context.Context, o Options) error {
 	}
 	defer unlock()
 	for _, p := range todo {
+		if p.Number == 1 { // before a cell with its limit of time waits for what an earlier run left open
+			if _, err := campaign.CloseLostProfile(ctx, dir); err != nil {
+				return &Error{Phase: p, Dir: o.Dir, Err: err}
+			}
+		}
 		if o.Begin != nil {
 			o.Begin(p)
 		}
@@ -250,9 +257,10 @@ func (o Options) run(ctx context.Context, dir string, srv server, p notebooks.Ph
 
 // StopLostProfile closes the profile that a lost kernel left open, as the journal of the campaign in dir has it, so that
 // no profiler keeps running on the server. It says what it did, and whether one was open. A profile that is not in the journal is somebody else's.
+// Waiting for the server to write its traces ends with Ctrl-C, also with a second one.
 func StopLostProfile(dir string) (told string, open bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	switch open, err := campaign.CloseLostProfile(ctx, dir); {
 	case err != nil:
 		return fmt.Sprintf("its profiler could not be stopped, look after it: %v", err), true
