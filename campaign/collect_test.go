@@ -40,6 +40,27 @@ func TestIncompleteTracesAreNoticed(t *testing.T) {
 	}
 }
 
+// Traces of servers with one process say no rank inside.
+func TestRankIsReadFromTheNameOfATrace(t *testing.T) {
+	for name, rank := range map[string]int{
+		"dp0_pp0_tp5_dcp0_ep5_rank5.17.pt.trace.json":            5,
+		"17-rank-3.2.pt.trace.json":                              3,
+		"1733000000.12-TP-13-DECODE.trace.json":                  13,
+		"my-c64-1733000000.12-TP-3-DP-1-PP-2-EP-7.trace.json":    3,
+		"1733000000.123456-TP-2.trace.json":                      2,
+		"host_4711.1733000000123.pt.trace.json":                  0,
+		"rooflab-TP-run-c64-1733-TP-4-DP-0-PP-0-EP-0.trace.json": 4,
+	} {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, []byte(`{"traceEvents": []}`), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := inspectTrace(path, 1); err != nil || got.rank != rank {
+			t.Errorf("%s: rank %d %v", name, got.rank, err)
+		}
+	}
+}
+
 func TestHostNamesAreTakenOutOfCopiedTraces(t *testing.T) {
 	dir := t.TempDir()
 	filler := strings.Repeat("x", 1<<20-20) // the name lies across a block

@@ -153,8 +153,8 @@ func TestProfileLeavesATraceOfEveryRank(t *testing.T) {
 		t.Fatalf("files %v", got)
 	}
 	for rank, name := range got {
-		if tr, ok := ParseTraceName(name); !ok || tr.TP != rank || tr.Prefix != "c3" {
-			t.Errorf("%s: %+v %v", name, tr, ok)
+		if !strings.HasPrefix(name, "c3-") || !strings.Contains(name, fmt.Sprintf("-TP-%d-", rank)) {
+			t.Errorf("trace %d is %s", rank, name)
 		}
 	}
 }
@@ -230,33 +230,4 @@ func TestVersionThatRefusesThePrefixIsAskedWithout(t *testing.T) {
 	if err != nil || honoured || len(bodies) != 2 || !strings.Contains(bodies[1], `"num_steps":3`) {
 		t.Errorf("honoured %v, %v, %q", honoured, err, bodies)
 	}
-}
-
-func TestNamesOfTraces(t *testing.T) {
-	for name, want := range map[string]Trace{
-		"1733000000.123456-TP-0.trace.json.gz":                       {ID: "1733000000.123456"},
-		"1733000000.12-TP-13-DECODE.trace.json.gz":                   {ID: "1733000000.12", TP: 13, Stage: "DECODE"},
-		"1733000000.12-TP-3-DP-1-PP-0-EP-7.trace.json.gz":            {ID: "1733000000.12", TP: 3, DP: 1, EP: 7},
-		"my-run-c64-1733000000.12-TP-3-DP-1-PP-2-EP-7.trace.json.gz": {Prefix: "my-run-c64", ID: "1733000000.12", TP: 3, DP: 1, PP: 2, EP: 7},
-		"1733000000.12-TP-0-DP-0-PP-0-EP-0-EXTEND.trace.json.gz":     {ID: "1733000000.12", Stage: "EXTEND"},
-		"merged-1733000000.12.trace.json.gz":                         {ID: "1733000000.12", Merged: true},
-	} {
-		if got, ok := ParseTraceName(name); !ok || got != want {
-			t.Errorf("%s: %+v %v", name, got, ok)
-		}
-	}
-	for _, name := range []string{"1733000000.12-TP-0-memory.pickle", "bs_64_rank0.json.gz", "rpd-1733000000.12-TP-0.trace.json", "dp0_pp0_tp0_dcp0_ep0_rank0.17.pt.trace.json.gz", ""} {
-		if tr, ok := ParseTraceName(name); ok && !strings.HasPrefix(name, "rpd-") {
-			t.Errorf("%q was taken for %+v", name, tr)
-		}
-	}
-}
-
-func FuzzParseTraceName(f *testing.F) {
-	f.Add("a-1733000000.12-TP-3-DP-1-PP-2-EP-7-DECODE.trace.json.gz")
-	f.Fuzz(func(t *testing.T, name string) {
-		if tr, ok := ParseTraceName(name); ok && !strings.Contains(name, tr.ID) {
-			t.Fatalf("%q: %+v", name, tr)
-		}
-	})
 }

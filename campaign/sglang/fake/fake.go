@@ -19,6 +19,7 @@ import (
 // Options say which server is imitated.
 type Options struct {
 	Dir       string // where traces go when a start names no folder
+	Root      string // where the folder that a start names lies, as in a container; "" is here
 	Key       string // "" asks for none
 	TP        int    // ranks; 0 is 1
 	Old       bool   // names of traces without groups and prefix; steps are not annotated
@@ -196,8 +197,8 @@ func (s *Server) export() {
 	p := s.profile
 	s.profile = nil
 	s.names++
-	dir := p.OutputDir
-	if dir == "" {
+	dir := filepath.Join(s.opts.Root, p.OutputDir)
+	if p.OutputDir == "" {
 		dir = s.opts.Dir
 	}
 	if os.MkdirAll(dir, 0o755) != nil {
