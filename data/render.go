@@ -55,6 +55,9 @@ func (t Table) Text() string {
 
 // HTML returns the table as escaped HTML without script.
 func (t Table) HTML() string {
+	if len(t.Columns) == 0 { // of what was not measured
+		return "<p>" + html.EscapeString(t.Note) + "</p>"
+	}
 	var b strings.Builder
 	b.WriteString("<table>")
 	if t.Title != "" {
@@ -138,6 +141,9 @@ func (t Table) Markdown() string {
 	var b, rule strings.Builder
 	if t.Title != "" {
 		b.WriteString("**" + esc.Replace(t.Title) + "**\n\n")
+	}
+	if len(t.Columns) == 0 {
+		return b.String() + t.Note + "\n"
 	}
 	for _, c := range t.Columns {
 		head := c.Head

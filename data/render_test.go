@@ -43,6 +43,13 @@ func TestForeignTextIsEscapedInHTMLAndMarkdown(t *testing.T) {
 	}
 }
 
+func TestATableOfWhatWasNotMeasuredIsItsNote(t *testing.T) {
+	tab := Table{Note: "Not <recorded>."}
+	if h, m, text := tab.HTML(), tab.Markdown(), tab.Text(); h != "<p>Not &lt;recorded&gt;.</p>" || m != "Not <recorded>.\n" || text != "Not <recorded>." {
+		t.Errorf("%q %q %q", h, m, text)
+	}
+}
+
 func TestCSVIsPlainNumbers(t *testing.T) {
 	tab := Table{Columns: []Column{{Head: "a"}, {Head: "b", Unit: "ms", Numeric: true}}, Rows: []Row{{Cells: []string{`say "hi", all`, "−1\u202f234.5"}}}}
 	if got, want := tab.CSV(), "a,b (ms)\n\"say \"\"hi\"\", all\",-1234.5\n"; got != want {
