@@ -62,6 +62,14 @@ func (b *Builder) warmRooflab(ctx context.Context) error {
 	if len(paths) == 0 {
 		return nil
 	}
+	if err := b.module.prepare(b.Toolchain.Lang, b.o.RooflabSource); err != nil {
+		return err
+	}
+	// Cells ask the go command offline. Their workspace needs go.mod files that the build of rooflab did without, so they are
+	// fetched here, where the network is expected.
+	if _, err := output(command(ctx, b.module.dir, b.module.env(b.env), b.Toolchain.Go, slices.Concat([]string{"list", "-deps", "--"}, paths)...)); err != nil && ctx.Err() == nil {
+		b.o.Progress("fetch what cells need of rooflab's modules: " + err.Error())
+	}
 	if err := b.resolve(ctx, paths...); err != nil {
 		return err
 	}
