@@ -53,8 +53,8 @@ unit: ## go test ./..., the packages with real servers last
 	@$(KERNELS) $(GO) test -timeout 30m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(LIVE))")
 	@$(KERNELS) $(GO) test -p 1 -timeout 60m $(LIVE)
 
-test-live: ## kills at random moments, and figures beside vllm bench serve: minutes, on a quiet machine
-	@$(KERNELS) ROOFLAB_LIVE_LONG=1 $(GO) test -p 1 -timeout 60m -v -run 'TestLive|OnVLLM|OnASteadyServer' ./campaign/load ./internal/phases
+test-live: ## only what runs real servers, with the figures beside those of vllm bench serve
+	@$(KERNELS) $(GO) test -p 1 -timeout 60m -v -run 'TestLive|OnVLLM|OnASteadyServer' ./campaign/load ./internal/phases
 
 test-browser: ## JupyterLab in a real Chromium, and other front ends of notebooks
 	@sh .ci/browser/run.sh

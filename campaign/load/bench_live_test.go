@@ -52,10 +52,10 @@ var bothLoads = []struct {
 	name  string
 	args  []string // of vllm bench serve
 	ours  Options
-	slack func(itl float64) float64 // see apart
+	slack func(itl float64) float64 // see agreeTogether
 }{
 	{"closed loop", []string{"--max-concurrency", fmt.Sprint(bothStreams)}, Options{Streams: bothStreams}, sentInTurn},
-	{"open loop", []string{"--request-rate", fmt.Sprint(bothRate), "--burstiness", fmt.Sprint(bothBurstiness)}, Options{Rate: bothRate, Burstiness: bothBurstiness}, func(float64) float64 { return 0 }},
+	{"open loop", []string{"--request-rate", fmt.Sprint(bothRate), "--burstiness", fmt.Sprint(bothBurstiness)}, Options{Rate: bothRate, Burstiness: bothBurstiness}, halfStep},
 }
 
 // benchServe runs `vllm bench serve` once.
@@ -130,7 +130,6 @@ func middle(values []float64) float64 {
 // TestLoadAgreesWithVLLMBenchServeOnASteadyServer compares the clients alone, in turn: the server's pace is that of a clock,
 // and its streams do not end together.
 func TestLoadAgreesWithVLLMBenchServeOnASteadyServer(t *testing.T) {
-	livevllm.Long(t)
 	installedBench(t)
 	c := echoServer(t, "100ms 10ms 20ms")
 	var x figures
@@ -153,7 +152,8 @@ func TestLoadAgreesWithVLLMBenchServeOnASteadyServer(t *testing.T) {
 
 // agreeTogether lets both clients make the same load on a real server at the same time, so that whatever else the machine
 // does happens to both: in turn, a server on two shared cores differs from itself by 10 %. It compares the requests that ours
-// sent and finished while those of vllm bench serve ran, by their medians over the tries so far.
+// sent and finished while those of vllm bench serve ran, by their medians over the tries so far. When they still do not agree to
+// 5 % after the last one, slack is how much TTFT may differ, in ms, when a step takes itl ms.
 func agreeTogether(t *testing.T, c *vllm.Client, ours Options, theirs []string, slack func(itl float64) float64) {
 	t.Helper()
 	ours.Client, ours.Model, ours.Requests = c, livevllm.Model, 100_000
@@ -188,12 +188,15 @@ func agreeTogether(t *testing.T, c *vllm.Client, ours Options, theirs []string, 
 			delete(figures, "output_throughput")
 		}
 		x.put(figures, b.figures)
-		apart := x.apart(t, slack(middle(x.theirs["median_itl_ms"])))
+		apart := x.apart(t, 0)
 		if len(apart) == 0 {
 			return
 		}
 		if try == 4 {
-			t.Fatalf("after %d tries: %s", try, strings.Join(apart, "; "))
+			if apart = x.apart(t, slack(middle(x.theirs["median_itl_ms"]))); len(apart) > 0 {
+				t.Errorf("after %d tries: %s", try, strings.Join(apart, "; "))
+			}
+			return
 		}
 	}
 }
@@ -209,10 +212,13 @@ func monotonic(t *testing.T) int64 {
 	return now.Nano()
 }
 
-// sentInTurn is how much the TTFT of vllm bench serve may differ in a closed loop, in ms, when a step takes itl ms: streams of
-// one length end together, and it sends the next ones one after the other from one Python thread, having taken the time of
-// sending before. On a busy machine a server that admits requests between two steps then admits some of them steps later.
+// sentInTurn is the slack of a closed loop: streams of one length end together, and vllm bench serve sends the next ones one
+// after the other from one Python thread, having taken the time of sending before. On a busy machine some of them come too late
+// for a step, or for several.
 func sentInTurn(itl float64) float64 { return 4*itl + 15 }
+
+// halfStep is the slack of an open loop: a request waits for the step that runs when it comes.
+func halfStep(itl float64) float64 { return itl / 2 }
 
 // TestLoadOnVLLM makes loads on real servers, and on the newer one the same as vllm bench serve.
 func TestLoadOnVLLM(t *testing.T) {
@@ -231,7 +237,6 @@ func TestLoadOnVLLM(t *testing.T) {
 			t.Run("stopped", func(t *testing.T) { stoppedLoop(t, o) })
 			if version == benchVersion {
 				t.Run("vllm bench serve", func(t *testing.T) {
-					livevllm.Long(t)
 					for _, l := range bothLoads {
 						t.Run(l.name, func(t *testing.T) { agreeTogether(t, c, l.ours, l.args, l.slack) })
 					}

@@ -111,14 +111,6 @@ func Start(t testing.TB, o Options) *Server {
 	return s
 }
 
-// Long skips a test that takes minutes, or compares times on a machine that others use as well. `make test-live` runs them.
-func Long(t testing.TB) {
-	t.Helper()
-	if os.Getenv("ROOFLAB_LIVE_LONG") == "" {
-		t.Skip("it takes minutes and a quiet machine; run it with: make test-live")
-	}
-}
-
 func (s *Server) start() {
 	s.t.Helper()
 	answer, err := s.keep.ask("start")

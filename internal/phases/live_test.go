@@ -33,7 +33,6 @@ func TestLiveServer(t *testing.T) {
 	server := livevllm.Start(t, livevllm.Options{TP: 2})
 	t.Run("from nothing to a site", func(t *testing.T) { wholePath(t, p, server, 2) })
 	t.Run("killed at ten random moments", func(t *testing.T) {
-		livevllm.Long(t)
 		killed(t, p, server, 2)
 	})
 }
