@@ -183,7 +183,7 @@ func agreeTogether(t *testing.T, c *vllm.Client, ours Options, theirs []string, 
 		if len(samples) < bothRequests/2 {
 			t.Fatalf("only %d of our requests ran beside the %d of vllm bench serve", len(samples), bothRequests)
 		}
-		figures := compared(measure(samples, 0, 0, nil, SLO{}))
+		figures := compared(measure(samples, 0, 0, nil))
 		if ours.Rate > 0 { // their number a second is what was asked for
 			delete(figures, "output_throughput")
 		}

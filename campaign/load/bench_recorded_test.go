@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rooflab/rooflab/internal/sharedtest"
 )
@@ -77,7 +76,7 @@ func (b benchResult) samples() []Sample {
 // with the figures that it computed from them.
 func TestRecordedBenchGivesItsOwnFigures(t *testing.T) {
 	b := readBench(t, filepath.Join(sharedtest.Dir(t), "vllm", "recorded", "v0.32.0", "bench-serve.json"))
-	r := measure(b.samples(), 8, int64(math.Round(b.Duration*1e9)), nil, SLO{})
+	r := measure(b.samples(), 8, int64(math.Round(b.Duration*1e9)), nil)
 	same := func(what string, got, want float64) {
 		t.Helper()
 		if math.Abs(got-want) > 1e-6*math.Abs(want) {
@@ -104,27 +103,6 @@ func TestRecordedBenchGivesItsOwnFigures(t *testing.T) {
 	}
 	if r.ITL.N != 32*15 || r.TPOT.N != 32 {
 		t.Errorf("%d gaps, %d TPOT", r.ITL.N, r.TPOT.N)
-	}
-}
-
-func TestGoodputNeedsEveryLimit(t *testing.T) {
-	ms := int64(time.Millisecond)
-	samples := []Sample{
-		{Arrivals: []int64{100 * ms, 110 * ms, 120 * ms}, Tokens: 3}, // TTFT 100, TPOT 10, E2EL 120
-		{Arrivals: []int64{10 * ms, 60 * ms, 110 * ms}, Tokens: 3},   // TTFT 10, TPOT 50, E2EL 110
-		{Arrivals: []int64{100 * ms}, Tokens: 1},                     // TPOT 0
-		{Arrivals: []int64{1 * ms}, Tokens: 1, Error: "no"},
-		{Arrivals: []int64{1 * ms, 2 * ms}, Tokens: 2, Cut: true}, // its end was not seen
-	}
-	limit := func(ms float64) time.Duration { return time.Duration(ms * 1e6) }
-	for slo, want := range map[SLO]int{
-		{}: 0, {TTFT: limit(100)}: 3, {TTFT: limit(99.9)}: 1, {TPOT: limit(10)}: 2, {TPOT: limit(50), TTFT: limit(50)}: 1, {E2EL: limit(110)}: 2,
-		{TTFT: limit(100), TPOT: limit(100), E2EL: limit(100)}: 1,
-	} {
-		r := measure(samples, 0, 2*int64(time.Second), nil, slo)
-		if r.GoodRequests != want || r.GoodputPerS != float64(want)/2 {
-			t.Errorf("%+v: %d good requests, %v a second; want %d", slo, r.GoodRequests, r.GoodputPerS, want)
-		}
 	}
 }
 

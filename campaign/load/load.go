@@ -1,7 +1,7 @@
 // Package load makes load on a server and measures what a client sees, as `vllm bench serve` defines it: TTFT, ITL, TPOT,
-// E2EL, throughput and goodput, and beside that the gap between tokens while all streams decode. A closed loop keeps a fixed
-// number of streams in flight; an open loop sends requests at a rate, whatever the server does. It also notices other
-// people's requests on the same server. It does not open profiles, choose loads, or keep results.
+// E2EL and throughput, and beside that the gap between tokens while all streams decode; goodput comes from the kept times of
+// a pass. A closed loop keeps a fixed number of streams in flight; an open loop sends requests at a rate, whatever the server
+// does. It also notices other people's requests on the same server. It does not open profiles, choose loads, or keep results.
 package load
 
 import (
@@ -42,8 +42,6 @@ type Options struct {
 	Rate       float64 // of an open loop, in requests/s; 0: a closed loop
 	Burstiness float64 // of an open loop: 1 (or 0) is a Poisson process, less is burstier, more is steadier, +Inf is a metronome
 	Seed       uint64  // of the open loop's schedule: the same seed, the same schedule
-
-	SLO SLO // what a good request keeps
 }
 
 // Result is a finished pass.
@@ -56,8 +54,6 @@ type Result struct {
 
 	RequestsPerS   float64  `json:"requests_per_s"`
 	TotalTokS      float64  `json:"total_tok_s"`               // prompts and answers
-	GoodRequests   int      `json:"good_requests,omitempty"`   // requests that kept the SLO
-	GoodputPerS    float64  `json:"goodput_per_s,omitempty"`   // the same, a second
 	MaxInFlight    int      `json:"max_in_flight"`             // requests at one time
 	PeakConcurrent int      `json:"peak_concurrent"`           // requests that were in flight in the same second, as vllm bench serve counts
 	PeakOutputTokS float64  `json:"peak_output_tok_s"`         // chunks in the busiest second

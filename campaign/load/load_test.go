@@ -65,7 +65,7 @@ func TestReplaysClockCarriesTheLoadsShape(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-p.done
-		r := measure(p.samples, o.Streams, 0, nil, SLO{})
+		r := measure(p.samples, o.Streams, 0, nil)
 		if ratio := float64(r.WallNs) / float64(l.WallNs); ratio < 0.99 || ratio > 1.01 {
 			t.Errorf("C = %d: %d ns on the replay's clock, %d recorded", l.Streams, r.WallNs, l.WallNs)
 		}
@@ -100,7 +100,7 @@ func TestUnrecordedLoadNamesTheNearest(t *testing.T) {
 func TestSteadyGapsAreThoseWhileAllDecode(t *testing.T) {
 	a := Sample{Arrivals: []int64{10, 20, 31, 43, 56}, Tokens: 5}
 	b := Sample{Arrivals: []int64{25, 35, 46}, Tokens: 3}
-	r := measure([]Sample{a, b}, 2, 0, nil, SLO{})
+	r := measure([]Sample{a, b}, 2, 0, nil)
 	// both decode from 25 to 46: gaps 31-43 of a, 25-35 and 35-46 of b
 	if r.SteadySamples != 3 || r.SteadyITLNs != 11 {
 		t.Errorf("steady: %+v", r)
@@ -108,13 +108,13 @@ func TestSteadyGapsAreThoseWhileAllDecode(t *testing.T) {
 	if r.TTFTp50Ns != 18 || r.WallNs != 56 || r.TPOTp50Ns != 11 || r.ITLp50Ns != 11 {
 		t.Errorf("%+v", r)
 	}
-	if w := measure([]Sample{a, b}, 2, 0, &span{30, 100}, SLO{}); w.SteadySamples != 2 {
+	if w := measure([]Sample{a, b}, 2, 0, &span{30, 100}); w.SteadySamples != 2 {
 		t.Errorf("inside a window: %+v", w)
 	}
-	if r := measure([]Sample{a}, 2, 0, nil, SLO{}); r.SteadySamples != 0 || r.SteadyITLNs != 0 {
+	if r := measure([]Sample{a}, 2, 0, nil); r.SteadySamples != 0 || r.SteadyITLNs != 0 {
 		t.Errorf("one of two streams is never steady: %+v", r)
 	}
-	if r := measure(nil, 2, 0, nil, SLO{}); r.Requests != 0 {
+	if r := measure(nil, 2, 0, nil); r.Requests != 0 {
 		t.Errorf("nothing: %+v", r)
 	}
 }

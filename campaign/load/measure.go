@@ -23,17 +23,6 @@ type Latency struct {
 	P99Ns    int64 `json:"p99_ns"`
 }
 
-// SLO is what a request keeps to be good: each limit that is not 0.
-type SLO struct {
-	TTFT, TPOT, E2EL time.Duration
-}
-
-// keeps says whether every limit holds. The TPOT of an answer of one token is 0.
-func (s SLO) keeps(q Sample) bool {
-	within := func(value int64, limit time.Duration) bool { return limit == 0 || value <= limit.Nanoseconds() }
-	return within(q.ttft(), s.TTFT) && within(q.tpot(), s.TPOT) && within(q.e2el(), s.E2EL)
-}
-
 // result computes the figures of a pass that is over. The lock is held.
 func (p *Pass) result() Result {
 	sort.Slice(p.samples, func(i, j int) bool { return p.samples[i].Request < p.samples[j].Request })
@@ -45,7 +34,7 @@ func (p *Pass) result() Result {
 	if p.opts.Rate > 0 {
 		streams = 0
 	}
-	r := measure(p.samples, streams, wall, p.window, p.opts.SLO)
+	r := measure(p.samples, streams, wall, p.window)
 	r.MaxInFlight, r.Samples, r.Errors = int(p.flight.most.Load()), p.samples, reasons(p.failed)
 	if p.opts.Rate > 0 {
 		r.Open, r.Notes = p.kept()
@@ -69,7 +58,7 @@ func (p *Pass) result() Result {
 // measure computes the figures of requests. Those that failed count as failed only, those that were cut count with what
 // they have. wall is the duration of the pass; 0: from the first request to the last chunk. streams is how many are to
 // decode for a gap to be steady; 0: none is.
-func measure(samples []Sample, streams int, wall int64, window *span, slo SLO) Result {
+func measure(samples []Sample, streams int, wall int64, window *span) Result {
 	var r Result
 	var ttft, itl, tpot, e2el []int64
 	var good []Sample // that did not fail
@@ -95,12 +84,8 @@ func measure(samples []Sample, streams int, wall int64, window *span, slo SLO) R
 		if q.Tokens > 1 {
 			tpot = append(tpot, q.tpot())
 		}
-		if q.Cut {
-			continue
-		}
-		e2el = append(e2el, q.e2el())
-		if slo != (SLO{}) && slo.keeps(q) {
-			r.GoodRequests++
+		if !q.Cut {
+			e2el = append(e2el, q.e2el())
 		}
 	}
 	steady := steadyGaps(good, streams, window)
@@ -114,7 +99,7 @@ func measure(samples []Sample, streams int, wall int64, window *span, slo SLO) R
 	}
 	if s := float64(r.WallNs) / 1e9; s > 0 {
 		r.OutputTokS, r.TotalTokS = float64(r.OutputTokens)/s, float64(r.InputTokens+r.OutputTokens)/s
-		r.RequestsPerS, r.GoodputPerS = float64(r.Requests)/s, float64(r.GoodRequests)/s
+		r.RequestsPerS = float64(r.Requests) / s
 	}
 	return r
 }

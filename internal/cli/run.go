@@ -41,6 +41,7 @@ A profile that is open when the run is stopped or dies is closed: by the run, by
 		Example: `  rooflab run --campaign kimi --target http://127.0.0.1:8000 --trace-dir /srv/prof
   rooflab run --campaign demo --target replay:data/campaigns/h200x2-kimi-k2.5-int4
   rooflab run --campaign kimi --phase 1 -p C=1,8 --target http://127.0.0.1:8000
+  rooflab run --campaign kimi --phase 1 -p goodput=tpot:50 --target http://127.0.0.1:8000
   rooflab run --phase 0,1 --target https://gpu7:8000 --host ssh:gpu7 --api-key-file key.txt --dry-run`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
