@@ -41,7 +41,8 @@ type Work struct {
 type LeftRound struct {
 	Run     string `json:"run"`
 	Streams int    `json:"streams"`
-	Missing string `json:"missing"` // "the profiled window", ...
+	Missing string `json:"missing"`         // "the profiled window", ...
+	Again   bool   `json:"again,omitempty"` // it is to replace a finished round of the load, which stays until then
 }
 
 // Find returns what stopped runs left in the campaign of a folder. It sends nothing and changes nothing.
@@ -77,7 +78,14 @@ func Find(dir string) (Left, error) {
 		}
 		for _, r := range run.Rounds {
 			if m := missing(dir, r); m != "" {
-				left.Rounds = append(left.Rounds, LeftRound{run.Name, r.Streams, m})
+				left.Rounds = append(left.Rounds, LeftRound{run.Name, r.Streams, m, false})
+			}
+			begun, err := replacement(filepath.Dir(name), r)
+			if err != nil {
+				return left, err
+			}
+			if begun != nil {
+				left.Rounds = append(left.Rounds, LeftRound{run.Name, r.Streams, lacks(dir, *begun), true})
 			}
 		}
 	}
@@ -88,16 +96,36 @@ func Find(dir string) (Left, error) {
 	return left, err
 }
 
-// missing says what a live round lacks, "" when nothing.
+// replacement returns the round that was begun to replace one that was set aside, nil without any. What lies beside another
+// one counts for nothing.
+func replacement(runDir string, old data.Round) (*data.Round, error) {
+	if !isAside(old) {
+		return nil, nil
+	}
+	var begun data.Round
+	err := readJSON(begunPath(runDir, old.Streams), &begun)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return &begun, err
+}
+
+// missing says what a round of run.json lacks, "" when nothing. A replay, and a campaign from before this was noted, have no more.
 func missing(dir string, r data.Round) string {
+	if r.Unprofiled != nil && r.Server == 0 && !measuredLive(r) {
+		return ""
+	}
+	return lacks(dir, r)
+}
+
+// lacks says what a live round lacks, "" when nothing.
+func lacks(dir string, r data.Round) string {
 	switch {
 	case r.Unprofiled == nil:
 		return "the pass without the profiler"
-	case r.Server == 0: // a replay, or a campaign from before this was noted
-		return ""
 	case len(r.Traces) == 0:
 		return "the profiled window"
-	case r.After == nil:
+	case r.After == nil && r.StopNs != 0: // older campaigns have none
 		return "the pass after the profile"
 	}
 	for _, t := range r.Traces {

@@ -2,6 +2,7 @@ package campaign
 
 import (
 	"context"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,10 +37,68 @@ func TestWhatStoppedRunsLeftIsFound(t *testing.T) {
 	}
 	left, err := Find(dir)
 	want := Left{Dir: dir, Profile: &Profile{Target: s.client.Target(), Streams: 4, Opened: "1970-01-01 00:01:00 UTC", PID: 1 << 22},
-		Rounds:  []LeftRound{{s.run, 1, "the profiled window"}, {s.run, 4, "the trace of rank 2"}},
+		Rounds:  []LeftRound{{s.run, 1, "the profiled window", false}, {s.run, 4, "the trace of rank 2", false}},
 		Partial: []string{"a.trace.json.gz"}}
 	if diff := cmp.Diff(want, left); diff != "" || err != nil {
 		t.Errorf("-want +got:\n%s%v", diff, err)
+	}
+}
+
+// TestRoundThatIsMeasuredAgainIsFound stops the next round of the same load wherever it can: what it lacks is told, and that the
+// finished one is still there.
+func TestRoundThatIsMeasuredAgainIsFound(t *testing.T) {
+	for name, c := range map[string]struct {
+		refuse func(*http.Request) bool
+		want   []LeftRound
+	}{
+		"in the first pass":                   {at("/v1/completions", 2), []LeftRound{}}, // nothing of it is there
+		"before the window":                   {at("/start_profile", 1), []LeftRound{{"hostmem", 1, "the profiled window", true}}},
+		"in the last pass":                    {at("/v1/completions", 4), []LeftRound{{"hostmem", 1, "the pass after the profile", true}}},
+		"nowhere, so that it is the only one": {nil, []LeftRound{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, dir := startServer(t), t.TempDir()
+			o := Options{Run: "hostmem"}
+			if _, err := server.open(t, dir, o).Round(short); err != nil {
+				t.Fatal(err)
+			}
+			server.refuse = c.refuse
+			s := server.open(t, dir, o)
+			if _, err := s.Round(longer); (err == nil) != (c.refuse == nil) {
+				t.Fatal(err)
+			}
+			left, err := Find(dir)
+			if diff := cmp.Diff(c.want, left.Rounds); diff != "" || err != nil {
+				t.Errorf("-want +got:\n%s%v", diff, err)
+			}
+			server.refuse = nil
+			if _, err := server.open(t, dir, o).Round(longer); err != nil {
+				t.Fatal(err)
+			}
+			if left, err := Find(dir); err != nil || len(left.Rounds) > 0 {
+				t.Errorf("of the round that went on: %+v %v", left.Rounds, err)
+			}
+			if err := writeJSON(s.begunPath(1), data.Round{Streams: 1}); err != nil { // of a process that was killed before it removed it
+				t.Fatal(err)
+			}
+			if left, err := Find(dir); err != nil || len(left.Rounds) > 0 {
+				t.Errorf("beside a finished round: %+v %v", left.Rounds, err)
+			}
+		})
+	}
+}
+
+// A server that does not say when it began is live all the same.
+func TestRoundOfASGLangServerIsFound(t *testing.T) {
+	counted := []data.Delta{{Name: "sglang:generation_tokens_total", After: 9}}
+	for want, r := range map[string]data.Round{
+		"the profiled window":        {Unprofiled: &data.LoadResult{}, Metrics: counted},
+		"the pass after the profile": {Unprofiled: &data.LoadResult{}, Metrics: counted, Traces: make([]data.TraceFile, 1), StopNs: 5},
+		"":                           {Unprofiled: &data.LoadResult{Recorded: true}, Metrics: counted},
+	} {
+		if got := missing(t.TempDir(), r); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 

@@ -21,9 +21,13 @@ import (
 // aside begins the names of the files of a round that was set aside.
 const aside = "old_"
 
-// begunPath is the file of a round that is to replace another one of its load.
+// begunPath is the file of a round that is to replace another one of its load, in the folder of its run.
+func begunPath(runDir string, streams int) string {
+	return filepath.Join(runDir, fmt.Sprintf(".c%d.json", streams))
+}
+
 func (s *Session) begunPath(streams int) string {
-	return filepath.Join(s.dir, "runs", s.run, fmt.Sprintf(".c%d.json", streams))
+	return begunPath(filepath.Join(s.dir, "runs", s.run), streams)
 }
 
 // resume takes up what is measured of a round, and says whether that is all.
@@ -33,17 +37,20 @@ func (s *Session) resume(run data.Run, round *data.Round) (done bool, err error)
 		return false, nil
 	}
 	var begun data.Round
-	if isAside(*kept) {
-		if err := readJSON(s.begunPath(round.Streams), &begun); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return false, err
-		}
+	if !isAside(*kept) {
+		err = s.sweep(round.Streams)
+	} else if err = readJSON(s.begunPath(round.Streams), &begun); errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err != nil {
+		return false, err
 	}
 	switch same := like(*kept, *round) && !s.opts.Again; {
 	case same && s.finished(*kept):
 		done = true
 	case like(begun, *round):
 		kept = &begun
-	case !same:
+	case !same || isAside(*kept) && !s.hasTraces(*kept):
 		return false, nil
 	}
 	*round = *kept
@@ -163,11 +170,7 @@ func (s *Session) keep(run *data.Run, round data.Round) error {
 	if replaces && !s.finished(round) {
 		return writeJSON(s.begunPath(round.Streams), round)
 	}
-	var gone []string
-	if replaces {
-		gone = s.filesOf(*old)
-	}
-	rounds := slices.DeleteFunc(slices.Clone(run.Rounds), func(r data.Round) bool { return r.Streams == round.Streams })
+	rounds := without(*run, round.Streams)
 	at := len(rounds)
 	if i := slices.IndexFunc(rounds, func(r data.Round) bool { return r.Streams > round.Streams }); i >= 0 {
 		at = i
@@ -176,10 +179,45 @@ func (s *Session) keep(run *data.Run, round data.Round) error {
 	if err := s.writeRun(*run); err != nil {
 		return err
 	}
+	var err error
 	if replaces {
-		_ = os.Remove(s.begunPath(round.Streams)) // without a round set aside it counts for nothing
+		err = s.sweep(round.Streams)
 	}
-	return errors.Join(s.remove(gone), s.introduce(*run))
+	return errors.Join(err, s.introduce(*run))
+}
+
+func without(run data.Run, streams int) []data.Round {
+	return slices.DeleteFunc(slices.Clone(run.Rounds), func(r data.Round) bool { return r.Streams == streams })
+}
+
+// sweep removes what lies beside a round that has its own names: what is left of one that it has replaced, and of itself.
+// A process that was killed may not have come to that.
+func (s *Session) sweep(streams int) error {
+	runDir := path.Join("runs", s.run)
+	left, err := fs.Glob(os.DirFS(s.local(runDir)), fmt.Sprintf("%sc%d_*", aside, streams))
+	if err != nil {
+		return err
+	}
+	for i, name := range left {
+		left[i] = path.Join(runDir, name)
+	}
+	if exists(s.begunPath(streams)) {
+		left = append(left, begunPath(runDir, streams))
+	}
+	return s.remove(left)
+}
+
+// forget drops what was begun of a load, since another pass is about to take the names of its files.
+func (s *Session) forget(run *data.Run, streams int) error {
+	old := ofLoad(*run, streams)
+	if old == nil || s.about != nil { // the passes of a replay have no files
+		return nil
+	}
+	if isAside(*old) {
+		return s.remove([]string{begunPath(path.Join("runs", s.run), streams)})
+	}
+	run.Rounds = without(*run, streams)
+	return s.writeRun(*run)
 }
 
 // introduce names the first run that is measured as the campaign's, with its date: the recorded one of a replay.

@@ -132,6 +132,10 @@ func (e examined) print(w io.Writer) error {
 		}
 	}
 	for _, r := range e.Rounds {
+		if r.Again {
+			line("run %s, C = %d is measured again and lacks %s; the finished round stays until that is there; rooflab run --resume with the same parameters goes on there", r.Run, r.Streams, r.Missing)
+			continue
+		}
 		line("run %s, C = %d lacks %s; rooflab run --resume goes on there", r.Run, r.Streams, r.Missing)
 	}
 	for _, name := range e.Partial {
