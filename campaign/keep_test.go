@@ -225,6 +225,104 @@ func TestProfiledRoundStaysWhenItsServerStartsAgain(t *testing.T) {
 	}
 }
 
+// TestTimesOfTokensAreNeverThoseOfAnotherRound stops a round when it has measured its first pass and is about to keep it.
+// What was begun before it must not be taken up with the files that it may have written.
+func TestTimesOfTokensAreNeverThoseOfAnotherRound(t *testing.T) {
+	for name, finished := range map[string]bool{"beside a finished round": true, "without any": false} {
+		t.Run(name, func(t *testing.T) {
+			server, dir := startServer(t), t.TempDir()
+			s := server.open(t, dir, Options{})
+			if finished {
+				if _, err := s.Round(RoundOptions{Streams: 1, OutputTokens: 8, WindowSteps: 2}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			server.refuse = at("/start_profile", 1)
+			if _, err := s.Round(short); err == nil {
+				t.Fatal("a refused profile was no error")
+			}
+			server.refuse = nil
+			times := s.local("runs/" + s.run + "/c1_before.jsonl.gz")
+			server.seen = func(r *http.Request) {
+				if r.URL.Path == "/v1/completions" {
+					os.Remove(times)
+					os.MkdirAll(filepath.Join(times, "in the way"), 0o755)
+				}
+			}
+			if _, err := s.Round(longer); err == nil {
+				t.Fatal("a file that cannot be written was no error")
+			}
+			server.seen = nil
+			if err := os.RemoveAll(times); err != nil {
+				t.Fatal(err)
+			}
+			server.answers.Store(0)
+			if _, err := server.open(t, dir, Options{}).Round(short); err != nil || server.answers.Load() != 4 {
+				t.Errorf("%v, %d requests: the first pass was not made again", err, server.answers.Load())
+			}
+			whole(t, s)
+		})
+	}
+}
+
+// TestLeftoversOfAReplacedRoundCountForNothing: of a process that was killed when run.json had the new round already.
+func TestLeftoversOfAReplacedRoundCountForNothing(t *testing.T) {
+	server, dir := startServer(t), t.TempDir()
+	s := server.open(t, dir, Options{})
+	r, err := s.Round(short)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := files(t, s)
+	leave := func() {
+		r.After = nil
+		if err := errors.Join(writeJSON(s.begunPath(1), r), writeFile(s.local("runs/"+s.run+"/old_c1_rank7.pt.trace.json.gz"), strings.NewReader("x"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, again := range []bool{false, true} {
+		leave()
+		server.answers.Store(0)
+		s = server.open(t, dir, Options{Again: again})
+		server.refuse = at("/v1/completions", 1) // as soon as the old round is set aside
+		if _, err := s.Round(short); (err != nil) != again {
+			t.Fatal(err)
+		}
+		server.refuse = nil
+		if _, err := s.Round(short); err != nil || again && server.answers.Load() != 1+4 {
+			t.Errorf("again %v: %v, %d requests", again, err, server.answers.Load())
+		}
+		if diff := cmp.Diff(before, files(t, s)); diff != "" {
+			t.Errorf("files (-before +after):\n%s", diff)
+		}
+	}
+}
+
+// TestDamagedRoundThatWasSetAsideIsMeasuredAnew: what is measured then has names of its own, and stays.
+func TestDamagedRoundThatWasSetAsideIsMeasuredAnew(t *testing.T) {
+	server, dir := startServer(t), t.TempDir()
+	s := server.open(t, dir, Options{})
+	if _, err := s.Round(short); err != nil {
+		t.Fatal(err)
+	}
+	before := files(t, s)
+	server.refuse = at("/v1/completions", 1)
+	if _, err := s.Round(longer); err == nil {
+		t.Fatal("a refused request was no error")
+	}
+	server.refuse = nil
+	if err := os.Remove(s.local("runs/" + s.run + "/old_c1_rank0.pt.trace.json.gz")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Round(short); err != nil {
+		t.Fatal(err)
+	}
+	whole(t, s)
+	if diff := cmp.Diff(before, files(t, s)); diff != "" {
+		t.Errorf("files (-before +after):\n%s", diff)
+	}
+}
+
 func TestSecondNameSurvivesWhatHappensToTheFirst(t *testing.T) {
 	s := open(t, t.TempDir(), Options{})
 	write := func(name, text string) {

@@ -25,7 +25,7 @@ var errForeign = errors.New("nothing of this pass is kept, because its figures w
 
 // before measures the load without the profiler, and what the server's counters did meanwhile.
 // A live server is warmed up before: its first requests compile and fill caches, which no later ones do.
-func (s *Session) before(ctx context.Context, round *data.Round, o load.Options) error {
+func (s *Session) before(ctx context.Context, run *data.Run, round *data.Round, o load.Options) error {
 	if s.about == nil {
 		if err := s.quiet(ctx); err != nil {
 			return err
@@ -53,6 +53,9 @@ func (s *Session) before(ctx context.Context, round *data.Round, o load.Options)
 		round.Notes = append(round.Notes, "failed requests, "+e)
 	}
 	round.Notes = append(round.Notes, result.Notes...)
+	if err := s.forget(run, round.Streams); err != nil {
+		return err
+	}
 	return s.keepSamples(*round, "before", result.Samples)
 }
 

@@ -115,7 +115,7 @@ func (s *Session) measure(ctx context.Context, round *data.Round, o RoundOptions
 	}
 	pass := s.loadOptions(o, model)
 	if round.Unprofiled == nil {
-		if err := s.before(ctx, round, pass); err != nil {
+		if err := s.before(ctx, &run, round, pass); err != nil {
 			return err
 		}
 		if err := s.keep(&run, *round); err != nil {
