@@ -20,8 +20,7 @@ type Sample struct {
 	Name      string
 	Labels    []Label // in the order of the text
 	Value     float64
-	Timestamp int64 // ms since the epoch; only if Stamped
-	Stamped   bool
+	Timestamp string // as in the text, which has ms or, as OpenMetrics, seconds since the epoch; "" without
 }
 
 // Label returns the value of a label, or "".

@@ -90,7 +90,8 @@ func (p *parser) line(line string) error {
 		return nil
 	}
 	if line[0] == '#' {
-		return p.comment(line[1:])
+		p.comment(line[1:])
+		return nil
 	}
 	s, err := parseSample(line)
 	if err != nil {
@@ -101,22 +102,23 @@ func (p *parser) line(line string) error {
 	return nil
 }
 
-func (p *parser) comment(rest string) error {
-	word, rest := cutWord(rest)
+// comment takes up HELP and TYPE. One that names no metric is free text: nothing that is measured hangs on it.
+func (p *parser) comment(text string) {
+	word, rest := cutWord(text)
 	if word != "HELP" && word != "TYPE" {
-		return nil // a free comment
+		return
 	}
-	name, text := cutWord(rest)
-	if !isName(name) {
-		return fmt.Errorf("%s without a metric's name", word)
+	name, rest, err := cutName(rest)
+	if err != nil {
+		return
 	}
+	text = strings.TrimLeft(rest, " \t")
 	f := p.family(name)
 	if word == "TYPE" {
 		f.Type = strings.TrimSpace(text)
 	} else {
 		f.Help = unescape(text, false)
 	}
-	return nil
 }
 
 func cutWord(s string) (word, rest string) {
@@ -157,68 +159,91 @@ func (p *parser) familyOf(sample string) *Family {
 
 func parseSample(line string) (Sample, error) {
 	var s Sample
-	end := strings.IndexAny(line, "{ \t")
-	if end < 0 {
-		return s, errors.New("no value")
+	var err error
+	rest := line
+	if line[0] != '{' {
+		if s.Name, rest, err = cutName(line); err != nil {
+			return s, err
+		}
+		rest = strings.TrimLeft(rest, " \t")
 	}
-	s.Name = line[:end]
-	if !isName(s.Name) {
-		return s, fmt.Errorf("%.40q is no metric name", s.Name)
-	}
-	rest := strings.TrimLeft(line[end:], " \t")
 	if strings.HasPrefix(rest, "{") {
-		var err error
-		if s.Labels, rest, err = parseLabels(rest[1:]); err != nil {
+		if rest, err = s.parseBraces(rest[1:]); err != nil {
 			return s, err
 		}
 	}
-	if i := strings.Index(rest, " # "); i >= 0 { // an OpenMetrics exemplar
-		rest = rest[:i]
+	if s.Name == "" {
+		return s, errors.New("no metric name")
 	}
+	rest, _, _ = strings.Cut(rest, " # ") // an OpenMetrics exemplar
 	fields := strings.Fields(rest)
-	if len(fields) == 0 || len(fields) > 2 {
+	switch len(fields) {
+	case 0:
+		return s, errors.New("no value")
+	case 1:
+	case 2:
+		s.Timestamp = fields[1]
+		if _, err := strconv.ParseFloat(s.Timestamp, 64); err != nil {
+			return s, fmt.Errorf("%.40q is no timestamp", s.Timestamp)
+		}
+	default:
 		return s, fmt.Errorf("%d fields after the name, want a value and at most a timestamp", len(fields))
 	}
-	var err error
 	if s.Value, err = strconv.ParseFloat(fields[0], 64); err != nil && !errors.Is(err, strconv.ErrRange) {
 		return s, fmt.Errorf("%.40q is no number", fields[0])
-	}
-	if len(fields) == 2 {
-		if s.Timestamp, err = strconv.ParseInt(fields[1], 10, 64); err != nil {
-			return s, fmt.Errorf("%.40q is no timestamp", fields[1])
-		}
-		s.Stamped = true
 	}
 	return s, nil
 }
 
-// parseLabels reads after "{" and returns what follows "}".
-func parseLabels(s string) ([]Label, string, error) {
-	var labels []Label
+// parseBraces reads after "{" and returns what follows "}". A metric's name that needs quotes stands there, too.
+func (s *Sample) parseBraces(text string) (rest string, err error) {
 	for {
-		s = strings.TrimLeft(s, " \t,")
-		if strings.HasPrefix(s, "}") {
-			return labels, s[1:], nil
+		text = strings.TrimLeft(text, " \t,")
+		if strings.HasPrefix(text, "}") {
+			return text[1:], nil
 		}
-		eq := strings.IndexByte(s, '=')
-		if eq < 0 {
-			return nil, "", errors.New("labels do not end")
+		if text == "" {
+			return "", errors.New("labels do not end")
 		}
-		name := strings.TrimSpace(s[:eq])
-		if !isName(name) {
-			return nil, "", fmt.Errorf("%.40q is no label name", name)
+		name, after, err := cutName(text)
+		if err != nil {
+			return "", err
 		}
-		s = strings.TrimLeft(s[eq+1:], " \t")
-		if !strings.HasPrefix(s, `"`) {
-			return nil, "", fmt.Errorf("label %.40s has no quoted value", name)
+		value, labelled := strings.CutPrefix(strings.TrimLeft(after, " \t"), "=")
+		if !labelled && text[0] == '"' && s.Name == "" {
+			s.Name, text = name, after
+			continue
 		}
-		end := closingQuote(s)
+		value = strings.TrimLeft(value, " \t")
+		if !labelled || !strings.HasPrefix(value, `"`) {
+			return "", fmt.Errorf("label %.40s has no quoted value", name)
+		}
+		end := closingQuote(value)
 		if end < 0 {
-			return nil, "", fmt.Errorf("the value of label %.40s does not end", name)
+			return "", fmt.Errorf("the value of label %.40s does not end", name)
 		}
-		labels = append(labels, Label{name, unescape(s[1:end], true)})
-		s = s[end+1:]
+		s.Labels = append(s.Labels, Label{name, unescape(value[1:end], true)})
+		text = value[end+1:]
 	}
+}
+
+// cutName takes the name of a metric or a label from the beginning of a text; between quotes it may have any characters.
+func cutName(text string) (name, rest string, err error) {
+	if strings.HasPrefix(text, `"`) {
+		end := closingQuote(text)
+		if end < 0 {
+			return "", "", errors.New("a quoted name does not end")
+		}
+		return unescape(text[1:end], true), text[end+1:], nil
+	}
+	end := strings.IndexAny(text, "{}=, \t")
+	if end < 0 {
+		end = len(text)
+	}
+	if name = text[:end]; !isName(name) {
+		return "", "", fmt.Errorf("%.40q is no name", name)
+	}
+	return name, text[end:], nil
 }
 
 // closingQuote returns the place of the quote that ends the string which starts at s[0].

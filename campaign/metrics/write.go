@@ -11,8 +11,8 @@ func (s Scrape) Text() string {
 	var b strings.Builder
 	for _, f := range s.Families {
 		if f.Help != "" || f.Type != "" {
-			b.WriteString("# HELP " + f.Name + " " + escapeHelp.Replace(f.Help) + "\n")
-			b.WriteString("# TYPE " + f.Name + " " + f.Type + "\n")
+			b.WriteString("# HELP " + quoted(f.Name) + " " + escapeHelp.Replace(f.Help) + "\n")
+			b.WriteString("# TYPE " + quoted(f.Name) + " " + f.Type + "\n")
 		}
 		for _, x := range f.Samples {
 			x.write(&b)
@@ -29,26 +29,34 @@ var (
 func (x Sample) write(b *strings.Builder) {
 	x.writeSeries(b)
 	b.WriteString(" " + number(x.Value))
-	if x.Stamped {
-		b.WriteString(" " + strconv.FormatInt(x.Timestamp, 10))
+	if x.Timestamp != "" {
+		b.WriteString(" " + x.Timestamp)
 	}
 	b.WriteByte('\n')
 }
 
-// writeSeries writes what names the series: the name and the labels.
+// writeSeries writes what names the series: the name and the labels. A name that needs quotes stands between the braces.
 func (x Sample) writeSeries(b *strings.Builder) {
-	b.WriteString(x.Name)
-	for i, l := range x.Labels {
-		if i == 0 {
-			b.WriteByte('{')
-		} else {
-			b.WriteByte(',')
-		}
-		b.WriteString(l.Name + `="` + escapeLabel.Replace(l.Value) + `"`)
+	var inside []string
+	if isName(x.Name) {
+		b.WriteString(x.Name)
+	} else {
+		inside = append(inside, quoted(x.Name))
 	}
-	if len(x.Labels) > 0 {
-		b.WriteByte('}')
+	for _, l := range x.Labels {
+		inside = append(inside, quoted(l.Name)+`="`+escapeLabel.Replace(l.Value)+`"`)
 	}
+	if len(inside) > 0 {
+		b.WriteString("{" + strings.Join(inside, ",") + "}")
+	}
+}
+
+// quoted puts a name that is no plain one between quotes.
+func quoted(name string) string {
+	if isName(name) {
+		return name
+	}
+	return `"` + escapeLabel.Replace(name) + `"`
 }
 
 // number formats a value as Python's repr does: 5.0, 1.79604468058e+09, +Inf.
