@@ -205,7 +205,8 @@ func TestNamesOfSecretsAreToldByWholeWords(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"MAX_NUM_BATCHED_TOKENS", "--max-num-batched-tokens", "maxNumBatchedTokens", "TIKTOKEN_ENCODINGS_BASE", "--tokenizer-mode", "BYPASS", "VLLM_BYPASS", "PATH",
-		"LD_LIBRARY_PATH", "PWD", "OLDPWD", "pass_config", "keys_to_ignore_at_inference", "KEYBOARD", "--ssl-keyfile", "CREDIT", "DSNAME", "COMPASS", "PATTERN", "TOKENIZERS_PARALLELISM", ""} {
+		"LD_LIBRARY_PATH", "PWD", "OLDPWD", "pass_config", "keys_to_ignore_at_inference", "KEYBOARD", "--ssl-keyfile", "CREDIT", "DSNAME", "COMPASS", "PATTERN", "TOKENIZERS_PARALLELISM",
+		"eos_token_id", "image_token_index", "--return-tokens-as-token-ids", "num_key_value_heads", "linear_key_head_dim", "linear_num_key_heads", ""} {
 		if IsSecret(name) {
 			t.Errorf("%s is taken for a secret", name)
 		}

@@ -10,10 +10,14 @@ import (
 
 // IsSecret reports whether a variable or option holds a secret: one of its words is TOKEN, KEY, DSN or their like, or its
 // last one PASS or PWD. Words are whole, so MAX_NUM_BATCHED_TOKENS, BYPASS, pass_config and the shell's own PWD are none.
+// Neither are the tokens and keys of a model, such as eos_token_id and num_key_value_heads.
 func IsSecret(name string) bool {
 	words := strings.FieldsFunc(humps.ReplaceAllString(name, "${1}_$2"), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	for i, word := range words {
 		last := i == len(words)-1
+		if !last && ofModel.MatchString(word+"_"+words[i+1]) {
+			continue
+		}
 		switch strings.ToUpper(word) {
 		case "TOKEN", "KEY", "APIKEY", "SECRET", "SECRETS", "PASSWORD", "PASSWORDS", "PGPASSWORD", "PASSWD", "PASSPHRASE", "PGPASS", "PAT",
 			"CRED", "CREDS", "CREDENTIAL", "CREDENTIALS", "DSN", "AUTH", "AUTHORIZATION", "COOKIE", "SIG", "SIGNATURE":
@@ -31,7 +35,10 @@ func IsSecret(name string) bool {
 	return false
 }
 
-var humps = regexp.MustCompile(`([a-z0-9])([A-Z])`) // of camelCase
+var (
+	humps   = regexp.MustCompile(`([a-z0-9])([A-Z])`) // of camelCase
+	ofModel = regexp.MustCompile(`(?i)^(token_(ids?|index|type)|key_(value|heads?|dim))$`)
+)
 
 // secretForms are what keys and tokens of well-known services look like, whatever the name of their variable. Each has
 // parts in lower case without which it cannot occur, so that most texts need no regular expression.
