@@ -237,10 +237,10 @@ func TestForeignTrafficInAShortWindowIsSeen(t *testing.T) {
 
 func TestServersThatDoNotTellAreNoted(t *testing.T) {
 	for words, h := range map[string]http.HandlerFunc{
-		"the server answers 404 to /metrics":           http.NotFound,
-		`cannot be read, line 3: "<html>": no value`:   func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, vllmNames[0]+" 0\n\n<html>\n") },
-		"no count of running requests":                 func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "other_engine:running 3\n") },
-		"the server did not answer to /metrics within": func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"the server answers 404 to /metrics":                    http.NotFound,
+		`cannot be read, line 3: "<html>": "<html>" is no name`: func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, vllmNames[0]+" 0\n\n<html>\n") },
+		"no count of running requests":                          func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "other_engine:running 3\n") },
+		"the server did not answer to /metrics within":          func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
 	} {
 		t.Run(words, func(t *testing.T) {
 			t.Parallel()
