@@ -22,7 +22,7 @@ func LiveTable(rounds []data.Round) data.Table {
 	for _, r := range rounds {
 		t.Columns = append(t.Columns, data.Column{Head: fmt.Sprintf("C = %d", r.Streams), Numeric: true})
 		if len(r.Notes) > 0 {
-			t.Note += fmt.Sprintf("Noted at C = %d: %s. ", r.Streams, strings.TrimRight(strings.Join(r.Notes, "; "), "."))
+			t.Note += fmt.Sprintf("Noted at C = %d: %s.\n", r.Streams, strings.TrimRight(strings.Join(r.Notes, "; "), "."))
 		}
 	}
 	t.Note += "Counters are the server's own, over the pass without profiler. Time between tokens is the steady median that clients saw."

@@ -126,7 +126,7 @@ func bunched(samples []Sample) string {
 	if gaps < enoughGaps || float64(together) < manyGaps*float64(gaps) {
 		return ""
 	}
-	return fmt.Sprintf("%s %% of the chunks came less than %s ms after the one before, which is no step of a server: this machine had too little CPU time to read them one by one, or they were sent or held back together. ITL is shorter than a step was; TPOT and throughput hold",
+	return fmt.Sprintf("%s %% of the chunks came less than %s ms after the one before: this machine was short of CPU time, or something held chunks back. Trust TPOT, not ITL",
 		units.Percent(int64(together), int64(gaps), 0), units.Ms(oneRead.Nanoseconds(), 1))
 }
 
