@@ -2,7 +2,9 @@ package campaign
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -61,6 +63,43 @@ func (s *Session) collect(ctx context.Context, round *data.Round, seen map[strin
 	return nil
 }
 
+// leftTraces is a window that was profiled, whose traces may lie where the server wrote them. It stays until they are
+// collected, so that a round that was stopped meanwhile profiles nothing anew.
+type leftTraces struct {
+	Round  data.Round           `json:"round"`
+	Folder string               `json:"folder"`
+	Seen   map[string]fileState `json:"seen"` // before the window
+	Prefix string               `json:"prefix"`
+}
+
+func (s *Session) leftPath(streams int) string {
+	return filepath.Join(s.dir, "runs", s.run, fmt.Sprintf(".c%d_traces.json", streams))
+}
+
+// collectLeft collects the traces of a window that was profiled after the same first pass. When they are gone, or somebody
+// may have profiled since, nothing is left.
+func (s *Session) collectLeft(ctx context.Context, round *data.Round) (done bool, err error) {
+	var left leftTraces
+	name := s.leftPath(round.Streams)
+	if err := readJSON(name, &left); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+		return false, err
+	}
+	if left.Folder == s.folder.String() && like(left.Round, *round) && *left.Round.Unprofiled == *round.Unprofiled {
+		err := s.collect(ctx, &left.Round, left.Seen, left.Prefix)
+		switch {
+		case err == nil && !slices.ContainsFunc(left.Round.Notes, aboutOthers):
+			*round = left.Round
+			return true, nil
+		case err != nil && !errors.Is(err, errNoTraces):
+			return false, err
+		}
+	}
+	return false, os.Remove(name)
+}
+
 // Notes of a round about its traces. A round whose traces are collected again gets new ones.
 const (
 	noteNoStep = "the trace of rank %d holds no decode step of %d streams"
@@ -73,8 +112,13 @@ func aboutTraces(note string) bool {
 	var rest string
 	noStep, _ := fmt.Sscanf(note, noteNoStep, &a, &b)
 	ranks, _ := fmt.Sscanf(note, noteRanks, &a, &b, &rest)
-	others, _ := fmt.Sscanf(note, noteOthers, &a, &b)
-	return noStep == 2 || ranks == 3 || others == 2 || strings.Contains(note, noteUnseen)
+	return noStep == 2 || ranks == 3 || aboutOthers(note) || strings.Contains(note, noteUnseen)
+}
+
+func aboutOthers(note string) bool {
+	var rank, more int
+	n, _ := fmt.Sscanf(note, noteOthers, &rank, &more)
+	return n == 2
 }
 
 // await polls the profile folder until the expected ranks are complete. When nothing has changed for s.patience it takes
@@ -138,7 +182,7 @@ func (w *waiting) look(ctx context.Context) (bool, error) {
 	}
 	fresh, total := w.fresh(now), int64(0)
 	for _, st := range fresh {
-		total += st.size
+		total += st.Size
 	}
 	if total > w.s.limits.TraceBytes {
 		return false, &tooLarge{total, w.s.limits.TraceBytes}
@@ -155,7 +199,7 @@ func (w *waiting) look(ctx context.Context) (bool, error) {
 			delete(w.complete, name)
 			delete(w.broken, name)
 		}
-		if _, ok := w.complete[name]; ok || w.broken[name] || st.size == 0 {
+		if _, ok := w.complete[name]; ok || w.broken[name] || st.Size == 0 {
 			continue
 		}
 		here, err := w.s.folder.take(ctx, name, st)
@@ -173,7 +217,7 @@ func (w *waiting) look(ctx context.Context) (bool, error) {
 			w.broken[name] = same // still being written, or never whole: not again before it changes
 			continue
 		}
-		t.name, t.mod = name, st.mod
+		t.name, t.mod = name, st.ModNs
 		w.complete[name] = t
 		w.world = max(w.world, t.world)
 	}

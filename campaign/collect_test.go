@@ -111,3 +111,52 @@ func TestFrontEndTracesAreLeftOut(t *testing.T) {
 		t.Errorf("a folder that is not there yet: %v %v", got, err)
 	}
 }
+
+// TestTracesThatWereNotCollectedAreFetchedLater stops a round between the end of its profile and the last copy of a trace.
+func TestTracesThatWereNotCollectedAreFetchedLater(t *testing.T) {
+	for name, c := range map[string]struct {
+		next    RoundOptions
+		then    func(trace string) error // to the trace there
+		again   bool
+		answers int64
+	}{
+		"the same round goes on":          {short, nil, false, 1},
+		"the traces are gone":             {short, os.Remove, false, 2},
+		"somebody has profiled meanwhile": {short, func(trace string) error { return copyFile(trace, trace+".1.trace.json.gz") }, false, 2},
+		"the load is begun again":         {short, nil, true, 4},
+		"with other lengths":              {longer, nil, false, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, dir := startServer(t), t.TempDir()
+			s := server.open(t, dir, Options{})
+			trace := s.local("runs/" + s.run + "/c1_rank0.pt.trace.json.gz")
+			if err := os.MkdirAll(filepath.Join(trace, "in the way"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if r, err := s.Round(short); err == nil {
+				t.Fatalf("a trace that cannot be written was no error: %+v", r)
+			}
+			if err := os.RemoveAll(trace); err != nil {
+				t.Fatal(err)
+			}
+			there, err := filepath.Glob(filepath.Join(server.TraceDir, "*.trace.json.gz"))
+			if err != nil || len(there) != 1 {
+				t.Fatalf("%q %v", there, err)
+			}
+			if c.then != nil && c.then(there[0]) != nil {
+				t.Fatal("the trace there cannot be changed")
+			}
+			server.answers.Store(0)
+			s = server.open(t, dir, Options{Again: c.again})
+			if _, err := s.Round(c.next); err != nil || server.answers.Load() != c.answers {
+				t.Errorf("%v, %d requests, want %d", err, server.answers.Load(), c.answers)
+			}
+			if r := whole(t, s); r.Profiled == nil || r.StartNs == 0 || r.OutTokens != c.next.OutputTokens {
+				t.Errorf("%+v", r)
+			}
+			if exists(s.leftPath(1)) {
+				t.Error("what is collected still counts as left")
+			}
+		})
+	}
+}

@@ -19,12 +19,14 @@ import (
 
 // fileState tells an old trace from one that was written again under the same name.
 type fileState struct {
-	size int64
-	mod  int64 // ns
+	Size  int64 `json:"size"`
+	ModNs int64 `json:"mod_ns"`
 }
 
 // traceFolder is the server's torch_profiler_dir, shared with this machine or on the server's own disk.
 type traceFolder interface {
+	// String says where the folder is.
+	String() string
 	// list returns the workers' traces. A folder that is not there yet is empty: the server makes it with the first trace.
 	list(ctx context.Context) (map[string]fileState, error)
 	// take brings what a trace holds now to this machine and returns its path here. Whether that is all from one version of
@@ -57,6 +59,8 @@ func tracesOf(files []target.File) map[string]fileState {
 // sharedFolder is a folder that this machine sees.
 type sharedFolder struct{ dir string }
 
+func (f sharedFolder) String() string { return f.dir }
+
 func (f sharedFolder) list(ctx context.Context) (map[string]fileState, error) {
 	files, err := target.Host{}.List(ctx, f.dir)
 	if err != nil {
@@ -86,6 +90,8 @@ type hostFolder struct {
 	tell  func(detail string)
 }
 
+func (f hostFolder) String() string { return f.host.String() + " " + f.dir }
+
 func (f hostFolder) list(ctx context.Context) (map[string]fileState, error) {
 	files, err := f.host.List(ctx, f.dir)
 	if err != nil {
@@ -111,13 +117,13 @@ func (f hostFolder) take(ctx context.Context, name string, st fileState) (string
 	if err != nil {
 		return "", err
 	}
-	if have > st.size { // it was written again
+	if have > st.Size { // it was written again
 		if have, err = 0, out.Truncate(0); err != nil {
 			return "", err
 		}
 	}
-	for tries := 0; have < st.size; tries++ {
-		w := &progressWriter{w: out, done: have, total: st.size, name: name, began: time.Now(), from: have, tell: f.tell}
+	for tries := 0; have < st.Size; tries++ {
+		w := &progressWriter{w: out, done: have, total: st.Size, name: name, began: time.Now(), from: have, tell: f.tell}
 		if _, err := out.Seek(have, io.SeekStart); err != nil {
 			return "", err
 		}
@@ -133,7 +139,7 @@ func (f hostFolder) take(ctx context.Context, name string, st fileState) (string
 			return "", fmt.Errorf("write %s: %w", here, w.failed)
 		case err != nil && tries+1 >= fetchTries:
 			return "", fmt.Errorf("fetch %s from %s: %w; what has come is kept, the same command goes on there", name, f.host, err)
-		case err == nil && have < st.size: // it is written anew, and shorter by now
+		case err == nil && have < st.Size: // it is written anew, and shorter by now
 			return here, out.Close()
 		}
 		if err != nil {

@@ -62,7 +62,7 @@ func TestFetchThatBreaksGoesOnWhereItWas(t *testing.T) {
 	}
 	f := hostFolder{h, there, here, func(string) {}}
 	files, err := f.list(t.Context())
-	if err != nil || files[name].size != int64(len(body)) {
+	if err != nil || files[name].Size != int64(len(body)) {
 		t.Fatalf("%v %v", files, err)
 	}
 	got, err := f.take(t.Context(), name, files[name])
@@ -91,7 +91,7 @@ func TestFetchThatBreaksGoesOnWhereItWas(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(there, name), body[:500], 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if got, err = f.take(t.Context(), name, fileState{size: 500}); err != nil {
+	if got, err = f.take(t.Context(), name, fileState{Size: 500}); err != nil {
 		t.Fatal(err)
 	}
 	if b, _ := os.ReadFile(got); string(b) != string(body[:500]) {
@@ -109,7 +109,7 @@ func TestFetchThatNeverComesSaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := t.Context()
-	_, err := hostFolder{h, there, t.TempDir(), func(string) {}}.take(ctx, "a_rank0.pt.trace.json.gz", fileState{size: 10})
+	_, err := hostFolder{h, there, t.TempDir(), func(string) {}}.take(ctx, "a_rank0.pt.trace.json.gz", fileState{Size: 10})
 	if err == nil || !strings.Contains(err.Error(), "fetch a_rank0.pt.trace.json.gz from docker:box") || !strings.Contains(err.Error(), "goes on there") {
 		t.Errorf("%v", err)
 	}

@@ -47,20 +47,22 @@ func (s *Session) findFolder(ctx context.Context) error {
 	return nil
 }
 
+var errNoTraces = errors.New("no complete trace has appeared where it was looked for")
+
 // noTraces is the error of a round whose profile left no complete trace where it was looked for.
 func (s *Session) noTraces(found int, why error) error {
-	looked := fmt.Sprintf("no complete trace has appeared where it was looked for (%d new files", found)
+	looked := fmt.Sprintf(" (%d new files", found)
 	if why != nil {
 		looked += fmt.Sprintf(", the last is not complete: %v", why)
 	}
 	looked += "): "
 	switch {
 	case s.engineName != engineSGLang:
-		return errors.New(looked + "is --trace-dir the server's torch_profiler_dir, as seen from " + s.where() + ", and readable?")
+		return fmt.Errorf("%w%sis --trace-dir the server's torch_profiler_dir, as seen from %s, and readable?", errNoTraces, looked, s.where())
 	case s.output != "":
-		return fmt.Errorf("%sSGLang was told to write into %s on its own disk; if that is not what %s sees under this name, say with --host where the server runs, such as docker:NAME or ssh:NODE: traces are then written and read there", looked, s.output, s.where())
+		return fmt.Errorf("%w%sSGLang was told to write into %s on its own disk; if that is not what %s sees under this name, say with --host where the server runs, such as docker:NAME or ssh:NODE: traces are then written and read there", errNoTraces, looked, s.output, s.where())
 	}
-	return fmt.Errorf("%sSGLang writes into %s, its SGLANG_TORCH_PROFILER_DIR, on its own disk: give --trace-dir, that folder as seen from %s", looked, s.ownDir, s.where())
+	return fmt.Errorf("%w%sSGLang writes into %s, its SGLANG_TORCH_PROFILER_DIR, on its own disk: give --trace-dir, that folder as seen from %s", errNoTraces, looked, s.ownDir, s.where())
 }
 
 // profilerDir asks the server's own process where it writes its traces: the torch_profiler_dir of its command line.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
 	"strings"
@@ -131,6 +132,9 @@ func (s *Session) measure(ctx context.Context, round *data.Round, o RoundOptions
 			return s.remember(run, *round, err)
 		}
 		if err := s.keep(&run, *round); err != nil {
+			return err
+		}
+		if err := os.Remove(s.leftPath(round.Streams)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

@@ -22,6 +22,9 @@ func (s *Session) window(ctx context.Context, round *data.Round, o RoundOptions,
 		opts.OutputTokens = longAnswer(o, model)
 		profile = vllm.ProfileOptions{Prefix: s.prefix(round.Streams), MaxIterations: backstop(o.WindowSteps)}
 	}
+	if done, err := s.collectLeft(ctx, round); done || err != nil {
+		return err
+	}
 	seen, err := s.roomForTraces(ctx, *round)
 	if err != nil {
 		return err
@@ -83,6 +86,9 @@ func (s *Session) window(ctx context.Context, round *data.Round, o RoundOptions,
 		round.Profiled, round.StartNs, round.StopNs = &result.LoadResult, h.start.Nanoseconds(), h.stop.Nanoseconds()
 		noteOfPass(round, withProfiler, result.Notes)
 		if err := s.keepSamples(*round, "profiled", result.Samples); err != nil {
+			return err
+		}
+		if err := writeJSON(s.leftPath(round.Streams), leftTraces{*round, s.folder.String(), seen, profile.Prefix}); err != nil {
 			return err
 		}
 	}
