@@ -200,14 +200,14 @@ func TestSecretsInsideValuesAreMasked(t *testing.T) {
 func TestNamesOfSecretsAreToldByWholeWords(t *testing.T) {
 	for _, name := range []string{"HF_TOKEN", "AWS_SESSION_TOKEN", "AWS_ACCESS_KEY_ID", "GH_PAT", "GITLAB_PAT", "DB_PASS", "PGPASS", "PGPASSWORD", "MYSQL_PWD", "PASS",
 		"S3_CREDS", "REGISTRY_CRED", "GOOGLE_APPLICATION_CREDENTIALS", "SENTRY_DSN", "API_KEYS", "--hf-token", "--api_key", "--x.auth-token", "accessToken", "apiKey", "X-Api-Key", "Authorization"} {
-		if !IsSecret(name) {
+		if !isSecret(name) {
 			t.Errorf("%s is taken for harmless", name)
 		}
 	}
 	for _, name := range []string{"MAX_NUM_BATCHED_TOKENS", "--max-num-batched-tokens", "maxNumBatchedTokens", "TIKTOKEN_ENCODINGS_BASE", "--tokenizer-mode", "BYPASS", "VLLM_BYPASS", "PATH",
 		"LD_LIBRARY_PATH", "PWD", "OLDPWD", "pass_config", "keys_to_ignore_at_inference", "KEYBOARD", "--ssl-keyfile", "CREDIT", "DSNAME", "COMPASS", "PATTERN", "TOKENIZERS_PARALLELISM",
 		"eos_token_id", "image_token_index", "--return-tokens-as-token-ids", "num_key_value_heads", "linear_key_head_dim", "linear_num_key_heads", ""} {
-		if IsSecret(name) {
+		if isSecret(name) {
 			t.Errorf("%s is taken for a secret", name)
 		}
 	}

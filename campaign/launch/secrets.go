@@ -8,10 +8,10 @@ import (
 	"unicode"
 )
 
-// IsSecret reports whether a variable or option holds a secret: one of its words is TOKEN, KEY, DSN or their like, or its
+// isSecret reports whether a variable or option holds a secret: one of its words is TOKEN, KEY, DSN or their like, or its
 // last one PASS or PWD. Words are whole, so MAX_NUM_BATCHED_TOKENS, BYPASS, pass_config and the shell's own PWD are none.
 // Neither are the tokens and keys of a model, such as eos_token_id and num_key_value_heads.
-func IsSecret(name string) bool {
+func isSecret(name string) bool {
 	words := strings.FieldsFunc(humps.ReplaceAllString(name, "${1}_$2"), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	for i, word := range words {
 		last := i == len(words)-1
@@ -106,7 +106,7 @@ func cleanInside(text string) string {
 func cleanPairs(pairs *regexp.Regexp, text string) string {
 	return replace(pairs, text, func(part []string) string {
 		name, between, value := part[1], part[2], part[3]
-		if !IsSecret(name) || strings.HasPrefix(value, "//") { // an address
+		if !isSecret(name) || strings.HasPrefix(value, "//") { // an address
 			return name + between + cleanPairs(pairs, value)
 		}
 		quote := value[:len(value)-len(strings.TrimLeft(value, `\"'`))]
@@ -123,7 +123,7 @@ func replace(re *regexp.Regexp, text string, with func(part []string) string) st
 func (s *Server) mask() {
 	secrets := map[string]bool{}
 	for i, v := range s.Env {
-		if IsSecret(v.Name) && !v.Unknown {
+		if isSecret(v.Name) && !v.Unknown {
 			secrets[v.Value] = true
 			s.Env[i].Value = Mask
 		}
@@ -131,7 +131,7 @@ func (s *Server) mask() {
 	s.Argv = append([]string(nil), s.Argv...)
 	for i, word := range s.Argv {
 		name, value, inline := strings.Cut(word, "=")
-		if !strings.HasPrefix(name, "-") || !IsSecret(name) {
+		if !strings.HasPrefix(name, "-") || !isSecret(name) {
 			continue
 		}
 		if inline {
@@ -160,7 +160,7 @@ func (s *Server) mask() {
 		s.Env[i].Value = clean(s.Env[i].Value)
 	}
 	for name, v := range s.Args {
-		if IsSecret(name) {
+		if isSecret(name) {
 			s.Args[name] = Mask
 			continue
 		}
@@ -181,7 +181,7 @@ func collect(v interface{}, secrets map[string]bool) {
 		}
 	case map[string]interface{}:
 		for k, it := range x {
-			if text, ok := it.(string); ok && IsSecret(k) {
+			if text, ok := it.(string); ok && isSecret(k) {
 				secrets[text] = true
 			}
 			collect(it, secrets)
@@ -199,7 +199,7 @@ func cleanValue(v interface{}, clean func(string) string) interface{} {
 		}
 	case map[string]interface{}:
 		for k := range x {
-			if IsSecret(k) {
+			if isSecret(k) {
 				x[k] = Mask
 			} else {
 				x[k] = cleanValue(x[k], clean)

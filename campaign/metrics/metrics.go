@@ -3,12 +3,7 @@
 // It knows what vLLM and SGLang call the series that a campaign watches. It does not fetch anything (campaign/vllm does).
 package metrics
 
-import (
-	"math"
-	"sort"
-	"strconv"
-	"strings"
-)
+import "strings"
 
 // Label is one name="value" pair.
 type Label struct {
@@ -90,36 +85,6 @@ func (s Sample) has(labels []string) bool {
 		}
 	}
 	return true
-}
-
-// Histogram is one series of a histogram: cumulative counts by upper bound.
-type Histogram struct {
-	Bounds []float64 // ascending, the last one +Inf
-	Counts []float64
-	Count  float64
-	Sum    float64
-}
-
-// Histogram collects a histogram over all label sets that have the given labels.
-func (s Scrape) Histogram(name string, labels ...string) (Histogram, bool) {
-	byBound := map[float64]float64{}
-	for _, b := range s.Find(name+"_bucket", labels...) {
-		if le, err := strconv.ParseFloat(b.Label("le"), 64); err == nil && !math.IsNaN(le) {
-			byBound[le] += b.Value
-		}
-	}
-	h := Histogram{}
-	for le := range byBound {
-		h.Bounds = append(h.Bounds, le)
-	}
-	sort.Float64s(h.Bounds)
-	for _, le := range h.Bounds {
-		h.Counts = append(h.Counts, byBound[le])
-	}
-	var ok bool
-	h.Count, ok = s.Sum(name+"_count", labels...)
-	h.Sum, _ = s.Sum(name+"_sum", labels...)
-	return h, ok
 }
 
 // Delta is what a counter did between two scrapes.

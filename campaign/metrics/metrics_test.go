@@ -46,8 +46,7 @@ d{} +Inf
 	if x := a.Samples[1]; x.Timestamp != "1700000000000" || x.Value != 3 {
 		t.Errorf("timestamp: %+v", x)
 	}
-	h, ok := s.Histogram("h")
-	if !ok || h.Count != 4 || h.Sum != 2.5 || !math.IsInf(h.Bounds[1], 1) || h.Counts[0] != 1 {
+	if h := s.Families[1]; h.Type != "histogram" || len(h.Samples) != 4 || h.Samples[1].Label("le") != "+Inf" || h.Samples[1].Value != 4 {
 		t.Errorf("histogram: %+v", h)
 	}
 	if v, _ := s.Sum("b"); !math.IsNaN(v) {
@@ -97,7 +96,7 @@ func TestLineThatCannotBeReadIsNamed(t *testing.T) {
 		"<!DOCTYPE html>": `line 2: "<!DOCTYPE html>": "<!DOCTYPE" is no name`, "a": `line 2: "a": no value`, "a b": `"b" is no number`, "a 1 2 3": "3 fields after the name",
 		`a{x="1" 2`: `"2" is no name`, "a{x=1} 2": "no quoted value", `a{1x="1"} 2`: `"1x" is no name`, `a{x="1} 2`: "does not end", "a 1 x": `"x" is no timestamp`,
 		`{x="1"} 2`: "no metric name", `{"a b} 2`: "a quoted name does not end", `{"a", "b"} 2`: "no quoted value", "a\x00\x1b[2J 1": `line 2: "a\x00\x1b[2J 1": `, "a 1 " + long: `line 2: "a 1 ` + long[:56] + `...": `,
-		"a " + strings.Repeat("1", MaxLine+10): "the line is longer than 1 MiB", `vllm:a{engine="0"`: "labels do not end",
+		"a " + strings.Repeat("1", maxLine+10): "the line is longer than 1 MiB", `vllm:a{engine="0"`: "labels do not end",
 	} {
 		s, err := Parse(strings.NewReader("ok 1\n" + line + "\nok2 2\n"))
 		var bad *LineError
@@ -311,7 +310,7 @@ func TestTrafficIsAddedOverEnginesAndNotOverRanks(t *testing.T) {
 
 func TestTextWithoutAnEndIsCut(t *testing.T) {
 	line := "a{x=\"" + strings.Repeat("y", 1<<16) + "\"} 1\n"
-	_, err := Parse(strings.NewReader(strings.Repeat(line, MaxText/len(line)+10)))
+	_, err := Parse(strings.NewReader(strings.Repeat(line, maxText/len(line)+10)))
 	if err == nil || !strings.Contains(err.Error(), "the text is longer than 64 MiB") {
 		t.Errorf("%v", err)
 	}

@@ -12,8 +12,8 @@ import (
 
 // Bounds of what is read. Real scrapes have 100 kB a model and engine.
 const (
-	MaxLine = 1 << 20  // bytes of a line
-	MaxText = 64 << 20 // bytes of all
+	maxLine = 1 << 20  // bytes of a line
+	maxText = 64 << 20 // bytes of all
 )
 
 // LineError says which line of a text is none of the Prometheus text format, and why.
@@ -29,7 +29,7 @@ func (e *LineError) Error() string { return fmt.Sprintf("line %d: %q: %s", e.Lin
 // something in between may have cut or changed it.
 func Parse(r io.Reader) (Scrape, error) {
 	p := parser{index: map[string]int{}}
-	bounded := &io.LimitedReader{R: r, N: MaxText}
+	bounded := &io.LimitedReader{R: r, N: maxText}
 	br := bufio.NewReaderSize(bounded, 64<<10)
 	for n := 1; ; n++ {
 		line, err := readLine(br)
@@ -38,7 +38,7 @@ func Parse(r io.Reader) (Scrape, error) {
 			return Scrape{}, fmt.Errorf("read metrics: %w", err)
 		}
 		if end && bounded.N <= 0 { // the last line may be cut
-			err = fmt.Errorf("the text is longer than %d MiB", MaxText>>20)
+			err = fmt.Errorf("the text is longer than %d MiB", maxText>>20)
 		} else if !errors.Is(err, errLongLine) {
 			err = p.line(line)
 		}
@@ -60,7 +60,7 @@ func beginning(line string) string {
 	return strings.TrimRight(strings.ToValidUTF8(line[:most], ""), " ") + "..."
 }
 
-var errLongLine = fmt.Errorf("the line is longer than %d MiB", MaxLine>>20)
+var errLongLine = fmt.Errorf("the line is longer than %d MiB", maxLine>>20)
 
 // readLine returns a line, of one that is too long its beginning.
 func readLine(br *bufio.Reader) (string, error) {
@@ -70,7 +70,7 @@ func readLine(br *bufio.Reader) (string, error) {
 		if err == nil && long == nil {
 			return strings.TrimRight(string(part), "\r\n"), nil
 		}
-		if long = append(long, part...); len(long) > MaxLine {
+		if long = append(long, part...); len(long) > maxLine {
 			return string(long), errLongLine
 		}
 		if !errors.Is(err, bufio.ErrBufferFull) {
