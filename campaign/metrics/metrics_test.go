@@ -315,3 +315,10 @@ func TestTextWithoutAnEndIsCut(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestGaugeThatNobodyHasSetCountsNobody(t *testing.T) {
+	running, waiting, ok := Traffic(parse(t, "vllm:num_requests_running{engine=\"0\"} 2\nvllm:num_requests_running{engine=\"1\"} NaN\nvllm:num_requests_waiting NaN\n"))
+	if running != 2 || waiting != 0 || !ok {
+		t.Errorf("%d running, %d waiting, %v", running, waiting, ok)
+	}
+}

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"math"
 	"strings"
 )
 
@@ -114,6 +115,9 @@ func KVUsage(s Scrape) (float64, bool) {
 func (s Scrape) overEngines(name string) (float64, bool) {
 	engines := map[string]float64{}
 	for _, x := range s.Find(name) {
+		if math.IsNaN(x.Value) { // nobody has set it yet
+			continue
+		}
 		var key strings.Builder
 		for _, l := range x.Labels {
 			if l.Name != "tp_rank" && l.Name != "pp_rank" && l.Name != "moe_ep_rank" {
