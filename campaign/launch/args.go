@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math/big"
@@ -10,31 +11,78 @@ import (
 	"strings"
 
 	"github.com/rooflab/rooflab/campaign/vllm"
+	"github.com/rooflab/rooflab/internal/diag"
 )
 
 // parse reads Argv as the server's own parser does and fills Model, Args and Refused.
 func (s *Server) parse() {
-	p := argParser{s: s, flags: vllmFlags, short: vllmShort, dotted: map[string]map[string]interface{}{}}
-	if s.Engine == "sglang" {
-		p.flags, p.short = sglangFlags, nil
-	}
 	s.Args = map[string]interface{}{}
-	argv := s.Argv
-	if len(argv) > 0 && argv[0] == "serve" {
-		argv = argv[1:]
+	p := s.parser()
+	words := s.afterSubcommand()
+	p.words(words)
+	if _, named := s.Args["served-model-name"]; named && strings.HasPrefix(s.Program, "vllm serve") && s.config == "" && isOption(words[0]) && s.Args["model"] == nil && s.Args["config"] == nil && !s.before("0.10.0rc0") {
+		p.refuse("with --served-model-name, the model must be the first word after serve")
 	}
-	p.words(argv)
 	for name, obj := range p.dotted { // appended at the end as one JSON: they replace a plain --name JSON
 		s.Args[name] = obj
 	}
-	for _, key := range []string{"model", "model-path"} {
-		if m, ok := s.Args[key]; ok {
-			if s.Model == "" {
-				s.Model = fmt.Sprint(m)
-			}
-			delete(s.Args, key)
-		}
+	p.model()
+}
+
+func (s *Server) parser() *argParser {
+	if s.Engine == "sglang" {
+		return &argParser{s: s, flags: sglangFlags, dotted: map[string]map[string]interface{}{}}
 	}
+	return &argParser{s: s, flags: vllmFlags, short: vllmShort, dotted: map[string]map[string]interface{}{}}
+}
+
+// longName returns what a short or abbreviated option stands for.
+func (s *Server) longName(option string) string {
+	name, _ := (&Server{Engine: s.Engine, Version: s.Version}).parser().resolve(option)
+	return name
+}
+
+// afterSubcommand returns the words without "serve"; the entry point of an image has that word already.
+func (s *Server) afterSubcommand() []string {
+	if len(s.Argv) > 0 && s.Argv[0] == "serve" && !strings.Contains(s.Program, "entry point") {
+		return s.Argv[1:]
+	}
+	return s.Argv
+}
+
+// model settles what --model says. `vllm serve` was strict about it up to 0.9; later it puts the model of --model in front,
+// and a positional one is then one too many.
+func (p *argParser) model() {
+	s := p.s
+	for _, key := range []string{"model", "model-path"} {
+		m, ok := s.Args[key]
+		if !ok {
+			continue
+		}
+		delete(s.Args, key)
+		named := fmt.Sprint(m)
+		if s.Engine == "vllm" && !strings.HasPrefix(s.Program, "python -m vllm.entrypoints.openai") && !s.modelFromConfig {
+			if s.before("0.10.0rc0") {
+				p.refuse("this version takes the model as a positional argument, not as --model")
+			} else if s.Model != "" {
+				p.refuse("unrecognised argument %q: the model is given by --model as well", s.Model)
+				s.Model = named
+			}
+		}
+		s.Model = cmp.Or(s.Model, named)
+	}
+}
+
+// before reports whether the version is known and older than another.
+func (s *Server) before(version string) bool {
+	own := vllm.ParseVersion(s.Version)
+	return own.Known && !own.AtLeast(version)
+}
+
+// since reports whether the version is known and at least another.
+func (s *Server) since(version string) bool {
+	own := vllm.ParseVersion(s.Version)
+	return own.Known && own.AtLeast(version)
 }
 
 type argParser struct {
@@ -53,6 +101,12 @@ func (p *argParser) refuse(format string, args ...any) {
 func (p *argParser) words(argv []string) {
 	for i := 0; i < len(argv); {
 		word := argv[i]
+		if word == "--" { // no options after it
+			for _, w := range argv[i+1:] {
+				p.positional(w)
+			}
+			return
+		}
 		if !isOption(word) {
 			p.positional(word)
 			i++
@@ -94,7 +148,7 @@ func isOption(word string) bool {
 }
 
 func (p *argParser) positional(word string) {
-	if p.s.Model != "" || p.s.Engine == "sglang" || strings.HasPrefix(word, "-") || strings.HasPrefix(p.s.Program, "python -m vllm") {
+	if p.s.Model != "" || p.s.Engine == "sglang" || strings.HasPrefix(word, "-") || strings.HasPrefix(p.s.Program, "python -m vllm.entrypoints.openai") {
 		p.refuse("unrecognised argument %q", word)
 		return
 	}
@@ -106,12 +160,12 @@ func (p *argParser) resolve(word string) (name string, negated bool) {
 	dashes := strings.HasPrefix(word, "--")
 	name = strings.TrimLeft(word, "-")
 	head, tail, dot := strings.Cut(name, ".")
-	if long, ok := p.short[head]; ok && !dashes {
-		head = long
+	if !dashes && p.short != nil {
+		head = p.shortName(head)
 	}
 	head = strings.ReplaceAll(head, "_", "-")
 	if dot {
-		return head + "." + tail, false
+		return p.complete(head) + "." + tail, false
 	}
 	if long, ok := sglangAlias[head]; ok && p.s.Engine == "sglang" {
 		head = long
@@ -120,23 +174,46 @@ func (p *argParser) resolve(word string) (name string, negated bool) {
 		return head, false
 	}
 	if off, ok := strings.CutPrefix(head, "no-"); ok {
-		if k, known := p.flags[p.complete(off)]; known && k == toggle {
-			return p.complete(off), true
+		full := p.complete(off)
+		if k, known := p.flags[full]; known && k == toggle {
+			return full, true
+		} else if known && p.s.Engine == "vllm" {
+			p.refuse("option --%s is no switch; there is no --no-%s", full, off)
 		}
 	}
-	return p.complete(head), false
+	full := p.complete(head)
+	if _, known := p.flags[full]; !known && dashes && p.short[head] != "" {
+		p.refuse("the short form of --%s is -%s, with one dash", p.short[head], head)
+	}
+	return full, false
 }
 
-// complete expands an unambiguous beginning of a known option; other names stay as they are.
+// shortName returns what a short form or its unambiguous beginning stands for.
+func (p *argParser) shortName(head string) string {
+	if long, ok := p.short[head]; ok {
+		return long
+	}
+	var hits []string
+	for s := range p.short {
+		if strings.HasPrefix(s, head) {
+			hits = append(hits, s)
+		}
+	}
+	if len(hits) == 1 {
+		return p.short[hits[0]]
+	}
+	p.refuse("unrecognised argument -%s", head)
+	return head
+}
+
+// complete expands an unambiguous beginning of an option that the version has; other names stay as they are.
 func (p *argParser) complete(name string) string {
 	if _, known := p.flags[name]; known {
 		return name
 	}
-	var hits []string
-	for f := range p.flags {
-		if strings.HasPrefix(f, name) {
-			hits = append(hits, f)
-		}
+	hits := p.beginning(name, true)
+	if len(hits) == 0 {
+		hits = p.beginning(name, false)
 	}
 	switch len(hits) {
 	case 1:
@@ -149,9 +226,25 @@ func (p *argParser) complete(name string) string {
 	return name
 }
 
+// beginning returns the options that begin with a name: all, or without those that the version has no more or not yet.
+func (p *argParser) beginning(name string, fitting bool) []string {
+	var hits []string
+	for f := range p.flags {
+		foreign := p.s.Engine == "vllm" && (wasGone[f] && !p.s.before("0.12.0rc0") || isNewest[f] && !p.s.since("0.29.0rc0"))
+		if strings.HasPrefix(f, name) && !(fitting && foreign) {
+			hits = append(hits, f)
+		}
+	}
+	return hits
+}
+
 // option takes an option with the words that follow it and returns how many belong to it.
 func (p *argParser) option(name string, negated, inline bool, text string, words []string) int {
 	k, known := p.flags[name]
+	if !known && p.s.Engine == "vllm" {
+		p.s.Diagnostics = append(p.s.Diagnostics, diag.Diagnostic{ID: "option_unknown", Severity: diag.Info, N: 1,
+			Text: "--" + name + " is no option of the versions known here; one that does not have it refuses to start"})
+	}
 	if !known && !inline && len(words) == 0 {
 		k = toggle
 	}
@@ -163,14 +256,26 @@ func (p *argParser) option(name string, negated, inline bool, text string, words
 	switch {
 	case k == toggle && inline:
 		p.s.Args[name] = strings.EqualFold(text, "true") || text == "1"
+		if p.s.Engine == "vllm" && p.s.since(switchesTakeNoWord) {
+			p.refuse("option --%s is a switch and takes no value; to switch it off: --no-%s", name, name)
+		}
 		return 0
 	case k == toggle:
 		p.s.Args[name] = !negated
-		if old := len(words) > 0 && (strings.EqualFold(words[0], "true") || strings.EqualFold(words[0], "false")); old {
-			p.s.Args[name] = strings.EqualFold(words[0], "true") // 0.6 takes a word here
+		word := len(words) > 0 && (strings.EqualFold(words[0], "true") || strings.EqualFold(words[0], "false"))
+		if word && !(p.s.Engine == "vllm" && p.s.since(switchesTakeNoWord)) {
+			p.s.Args[name] = strings.EqualFold(words[0], "true")
 			return 1
 		}
 		return 0
+	case k == optional && !inline && len(words) == 0:
+		p.s.Args[name] = true
+		return 0
+	case k == each:
+		text, used := oneWord(inline, text, words)
+		old, _ := p.s.Args[name].([]interface{})
+		p.s.Args[name] = append(old, text)
+		return used
 	case k == list:
 		all := words
 		if inline {
@@ -186,16 +291,23 @@ func (p *argParser) option(name string, negated, inline bool, text string, words
 		}
 		return len(words)
 	}
-	used := 0
-	if !inline {
-		if len(words) == 0 {
-			p.refuse("option --%s has no value", name)
-			return 0
-		}
-		text, used = words[0], 1
+	if !inline && len(words) == 0 {
+		p.refuse("option --%s has no value", name)
+		return 0
 	}
-	p.s.Args[name] = convert(k, name, text)
+	text, used := oneWord(inline, text, words)
+	p.s.Args[name] = p.convert(k, name, text)
 	return used
+}
+
+const switchesTakeNoWord = "0.9.0rc0" // before, --enable-chunked-prefill and its like took true or false
+
+// oneWord returns the value of an option and how many words it takes.
+func oneWord(inline bool, text string, words []string) (string, int) {
+	if inline || len(words) == 0 {
+		return text, 0
+	}
+	return words[0], 1
 }
 
 func listItem(name, word string) interface{} {
@@ -208,13 +320,20 @@ func listItem(name, word string) interface{} {
 // texts are options whose value is a name even when it looks like a number.
 var texts = map[string]bool{"model": true, "model-path": true, "tokenizer": true, "revision": true, "served-model-name": true, "host": true}
 
-func convert(k kind, name, text string) interface{} {
+func (p *argParser) convert(k kind, name, text string) interface{} {
 	switch {
 	case k == object:
-		return parsed(text)
+		v := parsed(text)
+		if s, isText := v.(string); isText && s == text && strings.HasPrefix(text, "{") && !strings.Contains(text, "<runtime:") {
+			p.refuse("the value of --%s is no JSON: %s", name, shorten(cleanInside(text)))
+		}
+		return v
 	case k == count:
 		if n, ok := humanCount(text); ok {
 			return n
+		}
+		if binaryDecimal.MatchString(text) {
+			p.refuse("--%s %s: decimals go with k, m, g, t only", name, text)
 		}
 	}
 	if texts[name] {
@@ -239,17 +358,20 @@ func humanCount(text string) (int64, bool) {
 		return 0, false
 	}
 	r.Mul(r, new(big.Rat).SetInt64(scale))
-	if !r.IsInt() || !r.Num().IsInt64() {
+	if !r.IsInt() || !r.Num().IsInt64() || binaryDecimal.MatchString(text) {
 		return 0, false
 	}
 	return r.Num().Int64(), true
 }
 
-var plainNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?$`)
+var (
+	binaryDecimal = regexp.MustCompile(`^[0-9]*\.[0-9]*[KMGT]$`) // vLLM refuses these
+	plainNumber   = regexp.MustCompile(`^-?(0|[1-9][0-9]*)?(\.[0-9]+)?$`)
+)
 
 // number returns whole numbers as int64 and decimals as float64, other words as they are.
 func number(text string) interface{} {
-	if !plainNumber.MatchString(text) {
+	if !plainNumber.MatchString(text) || text == "" || text == "-" {
 		return text
 	}
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
@@ -275,7 +397,13 @@ func parsed(text string) interface{} {
 func plain(v interface{}) interface{} {
 	switch x := v.(type) {
 	case json.Number:
-		return number(x.String())
+		if n, err := x.Int64(); err == nil {
+			return n
+		}
+		if f, err := x.Float64(); err == nil {
+			return f
+		}
+		return x.String()
 	case []interface{}:
 		for i := range x {
 			x[i] = plain(x[i])
@@ -288,32 +416,48 @@ func plain(v interface{}) interface{} {
 	return v
 }
 
-// set keeps --key.a.b VALUE; a plus at the end (--key.a+ x,y) appends to a list.
+// set keeps --key.a.b VALUE; a plus at the end (--key.a+ x,y) makes a list of texts. Objects and lists are merged.
 func (p *argParser) set(key, path, text string) {
 	obj := p.dotted[key]
 	if obj == nil {
 		obj = map[string]interface{}{}
 		p.dotted[key] = obj
 	}
-	steps := strings.Split(path, ".")
-	for _, step := range steps[:len(steps)-1] {
-		next, ok := obj[step].(map[string]interface{})
-		if !ok {
-			next = map[string]interface{}{}
-			obj[step] = next
-		}
-		obj = next
+	path, add := strings.CutSuffix(path, "+")
+	var v interface{} = parsed(text)
+	if n, ok := humanCount(text); ok {
+		v = n
 	}
-	leaf := steps[len(steps)-1]
-	if name, add := strings.CutSuffix(leaf, "+"); add {
-		old, _ := obj[name].([]interface{})
+	if add {
+		var items []interface{}
 		for _, item := range strings.Split(text, ",") {
-			old = append(old, parsed(item))
+			items = append(items, item)
 		}
-		obj[name] = old
-		return
+		v = items
 	}
-	obj[leaf] = parsed(text)
+	steps := strings.Split(path, ".")
+	for i := len(steps) - 1; i >= 0; i-- {
+		v = map[string]interface{}{steps[i]: v}
+	}
+	merge(obj, v.(map[string]interface{}))
+}
+
+// merge puts the keys of update into obj, objects key by key, lists one after the other.
+func merge(obj, update map[string]interface{}) {
+	for k, v := range update {
+		switch old := obj[k].(type) {
+		case map[string]interface{}:
+			if more, ok := v.(map[string]interface{}); ok {
+				merge(old, more)
+				continue
+			}
+		case []interface{}:
+			if more, ok := v.([]interface{}); ok {
+				v = append(old, more...)
+			}
+		}
+		obj[k] = v
+	}
 }
 
 // optimization reads -O3, -O 3 and -O=3: the optimisation level since 0.12, the level of --compilation-config before.

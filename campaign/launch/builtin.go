@@ -6,6 +6,8 @@ import (
 	"math/big"
 	"path"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"mvdan.cc/sh/v3/expand"
@@ -14,7 +16,6 @@ import (
 )
 
 // call runs a simple command: builtins change the shell, other programs are looked at with the environment they get.
-// What a program would answer is not known; it is taken to succeed.
 func (sh *shell) call(c *syntax.CallExpr) (bool, error) {
 	if len(c.Args) == 0 {
 		for _, a := range c.Assigns {
@@ -28,30 +29,51 @@ func (sh *shell) call(c *syntax.CallExpr) (bool, error) {
 	if err != nil || len(words) == 0 {
 		return err == nil, err
 	}
+	old := map[string]expand.Variable{}
+	for _, a := range c.Assigns { // NAME=VALUE before a command is for that command only
+		if a.Name != nil {
+			old[a.Name.Value] = sh.vars[a.Name.Value]
+			if err := sh.assign(a, true); err != nil {
+				return false, err
+			}
+		}
+	}
+	defer func() {
+		for name, v := range old {
+			if sh.vars[name] = v; !v.IsSet() && !v.Exported {
+				delete(sh.vars, name)
+			}
+		}
+	}()
 	if body, ok := sh.funcs[words[0]]; ok {
 		args := sh.args
 		sh.args = words[1:]
 		ok, err := sh.stmt(body)
-		sh.args = args
+		if sh.args = args; sh.leave == "return" {
+			sh.leave = ""
+		}
 		return ok, err
 	}
 	if done, ok, err := sh.builtin(words); done || err != nil {
 		return ok, err
 	}
-	env := sh.environ()
-	for _, a := range c.Assigns { // NAME=VALUE before a command is for that command only
-		if a.Name == nil || a.Value == nil {
-			continue
-		}
-		sh.assigning = a.Name.Value
-		value, err := sh.literal(a.Value)
-		sh.assigning = ""
-		if err != nil {
-			return false, err
-		}
-		env.set(a.Name.Value, value)
+	return sh.program(words)
+}
+
+// program looks at a program that the shell starts. What it would answer is not known; it is taken to succeed.
+func (sh *shell) program(words []string) (bool, error) {
+	if isShell(path.Base(words[0])) && sh.stdin != nil && !slices.ContainsFunc(words[1:], func(w string) bool { return !strings.HasPrefix(w, "-") || strings.Contains(w, "c") }) {
+		sub := newShell(sh.r, sh.environ(), sh.dir) // bash <<EOF
+		return true, sub.run(words[0], *sh.stdin)
 	}
-	return true, sh.r.command(words, env, sh.dir)
+	if err := sh.r.command(words, sh.environ(), sh.dir); err != nil {
+		return false, err
+	}
+	sh.unknown, sh.asked = true, words[0]
+	if words[0] == "exec" && len(words) > 1 && sh.r.found == nil {
+		sh.leave = "exit"
+	}
+	return true, nil
 }
 
 // builtin runs the builtins that matter; done is false for other words.
@@ -65,16 +87,32 @@ func (sh *shell) builtin(words []string) (done, ok bool, err error) {
 		if len(words) > 1 {
 			return true, true, sh.source(words[1])
 		}
-	case "cd":
+	case "cd", "pushd":
 		if len(words) > 1 {
-			sh.dir = resolve(sh.dir, words[1])
+			sh.dir, sh.moved = resolve(sh.dir, words[len(words)-1]), true
 		}
+	case "exit", "return", "break", "continue":
+		sh.leave = words[0]
+		return true, len(words) < 2 || words[1] == "0", nil
+	case "read":
+		ok, err := sh.read(words)
+		return true, ok, err
+	case "mapfile", "readarray":
+		return true, true, sh.mapfile(words)
+	case "getopts":
+		ok, err := sh.getopts(words)
+		return true, ok, err
 	case "set":
 		sh.set(words[1:])
 	case "shift":
-		if len(sh.args) > 0 {
-			sh.args = sh.args[1:]
+		n := 1
+		if len(words) > 1 {
+			n, _ = strconv.Atoi(words[1])
 		}
+		if n < 0 || n > len(sh.args) {
+			return true, false, nil
+		}
+		sh.args = sh.args[n:]
 	case "eval":
 		return true, true, sh.run("eval", strings.Join(words[1:], " "))
 	case "[", "test":
@@ -177,7 +215,7 @@ func (sh *shell) binaryTest(t *syntax.BinaryTest) (bool, error) {
 		re, err := regexp.Compile(y)
 		return err == nil && re.MatchString(x), nil
 	}
-	return compare(x, t.Op.String(), y), nil
+	return sh.compare(x, t.Op.String(), y), nil
 }
 
 // matches reports whether the pattern matches all of the text.
@@ -203,10 +241,15 @@ func (sh *shell) unary(op, s string) bool {
 	case "-v":
 		return sh.Get(s).IsSet()
 	case "-f", "-e", "-r", "-s", "-d", "-x":
+		name := path.Clean(resolve(sh.dir, s))
+		if _, ok := sh.r.written[name]; ok {
+			return op != "-d"
+		}
+		sh.unknown = true // the machine may have files that were not given
 		if sh.r.fsys == nil {
 			return false
 		}
-		st, err := fs.Stat(sh.r.fsys, path.Clean(resolve(sh.dir, s)))
+		st, err := fs.Stat(sh.r.fsys, name)
 		return err == nil && st.IsDir() == (op == "-d" || op == "-e" && st.IsDir())
 	}
 	return false
@@ -217,15 +260,26 @@ func (sh *shell) testWords(args []string) bool {
 	if len(args) > 0 && args[0] == "!" {
 		return !sh.testWords(args[1:])
 	}
+	for _, op := range []string{"-o", "-a"} {
+		if i := slices.Index(args, op); len(args) > 4 && i > 0 {
+			left, right := sh.testWords(args[:i]), sh.testWords(args[i+1:])
+			return left && right || op == "-o" && (left || right)
+		}
+	}
 	switch len(args) {
 	case 1:
 		return args[0] != ""
 	case 2:
 		return sh.unary(args[0], args[1])
 	case 3:
-		return compare(args[0], args[1], args[2])
+		return sh.compare(args[0], args[1], args[2])
 	}
 	return false
+}
+
+func (sh *shell) compare(x, op, y string) bool {
+	sh.unknown = sh.unknown || strings.Contains(x+y, "<runtime:")
+	return compare(x, op, y)
 }
 
 // compare decides a comparison of two words, numbers with -eq and the like.

@@ -2,21 +2,30 @@ package launch
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
 	"github.com/rooflab/rooflab/internal/diag"
 )
 
-// applyConfig does what `vllm serve` does with --config FILE: the options of the file are put right after the model and
-// before the other options, so the command line wins. Only the two-word form is seen; see warnConfig.
+// applyConfig does what both engines do with --config FILE: the options of the file are put right after the model and
+// before the other options, so the command line wins. vLLM sees only the two-word form; see warnConfig.
 func (r *reader) applyConfig(s *Server) error {
 	at := slices.Index(s.Argv, "--config")
-	if s.Engine != "vllm" || at < 0 || at+1 >= len(s.Argv) {
+	if at < 0 || at+1 >= len(s.Argv) {
 		return nil
 	}
 	file := s.Argv[at+1]
-	raw, err := r.readFile(resolve("", file))
+	if ext := path.Ext(file); ext != ".yaml" && ext != ".yml" && !strings.Contains(file, "<runtime:") {
+		s.Refused = "the file of --config must end in .yaml or .yml: " + file
+		return nil
+	}
+	if slices.Contains(s.Argv[at+1:], "--config") {
+		s.Refused = "--config is given twice"
+		return nil
+	}
+	raw, err := r.readFile(resolve(s.dir, file))
 	if err != nil {
 		r.note("config_file_absent", file, "the file of --config is not among the files; its options are not known")
 		return nil
@@ -25,22 +34,25 @@ func (r *reader) applyConfig(s *Server) error {
 	if err != nil || len(docs) == 0 {
 		return fmt.Errorf("--config %s: %w", file, err)
 	}
-	options := configWords(docs[0])
-	rest := append(slices.Clone(s.Argv[:at]), s.Argv[at+2:]...)
-	head := 0
-	if len(rest) > 0 && rest[0] == "serve" {
-		head = 1
-	}
-	if head < len(rest) && !strings.HasPrefix(rest[head], "-") {
-		head++ // the positional model
-	}
-	s.Argv = slices.Concat(rest[:head], options, rest[head:])
+	s.config, s.configWords = file, configWords(docs[0], s.Engine)
+	s.insertConfig(at)
 	return nil
 }
 
-// configWords turns the file into words: true is a switch, false --no-NAME where there is one, lists several words,
+// insertConfig puts the options of the file, whose --config stands at a place, where the server puts them.
+func (s *Server) insertConfig(at int) {
+	rest := append(slices.Clone(s.Argv[:at]), s.Argv[at+2:]...)
+	head := len(rest) - len((&Server{Argv: rest, Program: s.Program}).afterSubcommand())
+	if head < len(rest) && !strings.HasPrefix(rest[head], "-") {
+		head++ // the positional model
+	}
+	s.modelFromConfig = slices.Contains(s.configWords, "--model")
+	s.Argv = slices.Concat(rest[:head], s.configWords, rest[head:])
+}
+
+// configWords turns the file into words: true is a switch, false --no-NAME where vLLM has one, lists several words,
 // mappings JSON.
-func configWords(d node) []string {
+func configWords(d node, engine string) []string {
 	var words []string
 	for _, p := range d.pairs() {
 		on, isBool := p.value.isBool()
@@ -48,10 +60,11 @@ func configWords(d node) []string {
 		case isBool && on:
 			words = append(words, "--"+p.key)
 		case isBool:
-			if k, ok := vllmFlags[strings.ReplaceAll(p.key, "_", "-")]; ok && k == toggle {
+			if k, ok := vllmFlags[strings.ReplaceAll(p.key, "_", "-")]; engine == "vllm" && ok && k == toggle {
 				words = append(words, "--no-"+p.key)
 			}
 		case p.value.isNull():
+		case p.value.isList() && len(p.value.items()) == 0:
 		case p.value.isList():
 			words = append(words, "--"+p.key)
 			for _, it := range p.value.items() {

@@ -13,7 +13,8 @@ import (
 // dockerSwitches are the options of `docker run` and `podman run` that take no value.
 var dockerSwitches = map[string]bool{"--detach": true, "--rm": true, "--interactive": true, "--tty": true, "--privileged": true, "--init": true,
 	"--read-only": true, "--no-healthcheck": true, "--oom-kill-disable": true, "--publish-all": true, "--sig-proxy": true, "--quiet": true,
-	"--replace": true, "--tls-verify": true, "--disable-content-trust": true, "--no-hosts": true, "--use-api-socket": true}
+	"--replace": true, "--tls-verify": true, "--env-host": true, "--rmi": true, "--read-only-tmpfs": true, "--http-proxy": true, "--passwd": true,
+	"--no-hostname": true, "--unsetenv-all": true, "--disable-content-trust": true, "--no-hosts": true, "--use-api-socket": true}
 
 // dockerShort are single letters without a value; all others take one.
 const dockerShort = "ditPq"
@@ -22,50 +23,49 @@ const dockerShort = "ditPq"
 type container struct {
 	image      string
 	entrypoint []string // replaces that of the image
+	noEntry    bool     // nor has the image one
 	args       []string // after the image
 	env        *environ
 }
 
 // docker follows the words after `docker run`.
 func (r *reader) docker(argv []string, outer *environ, dir string) error {
-	c := container{env: newEnviron(true)}
-	var files []string
-	explicit := newEnviron(true)
-	i := 0
-	for ; i < len(argv) && strings.HasPrefix(argv[i], "-"); i++ {
-		name, value, ok := dockerOption(argv[i])
-		if !ok { // a value is expected in the next word
-			if i++; i >= len(argv) {
-				return fmt.Errorf("docker run: option %s has no value", name)
-			}
-			value = argv[i]
-		}
-		switch name {
-		case "-e", "--env":
-			if k, v, ok := strings.Cut(value, "="); ok {
-				explicit.set(k, v)
-			} else {
-				outer.pass(value, explicit)
-			}
-		case "--env-file":
-			files = append(files, resolve(dir, value))
-		case "--entrypoint":
-			c.entrypoint = []string{value}
-		}
+	d := newRun(r, outer, dir)
+	rest, err := d.options(argv)
+	if err != nil {
+		return fmt.Errorf("docker run: %w", err)
 	}
-	if i >= len(argv) {
+	if len(rest) == 0 {
 		return nil
 	}
-	for _, f := range files {
-		if err := r.rawEnvFile(f, c.env, outer); err != nil {
-			return err
+	d.c.image, d.c.args = rest[0], rest[1:]
+	return d.start()
+}
+
+// dockerExec follows the words after `docker exec`: what the container itself sets is not known.
+func (r *reader) dockerExec(argv []string, outer *environ, dir string) error {
+	d := newRun(r, outer, dir)
+	rest, err := d.options(argv)
+	if err != nil {
+		return fmt.Errorf("docker exec: %w", err)
+	}
+	if len(rest) < 2 {
+		return nil
+	}
+	d.c.args = rest[1:]
+	return d.start()
+}
+
+// entry takes the value of --entrypoint: a program, podman's list in JSON, or nothing to run the words themselves.
+func (c *container) entry(value string) {
+	c.noEntry, c.entrypoint = value == "", nil
+	if list, ok := parsed(value).([]interface{}); ok {
+		for _, w := range list {
+			c.entrypoint = append(c.entrypoint, fmt.Sprint(w))
 		}
+	} else if value != "" {
+		c.entrypoint = []string{value}
 	}
-	for k, v := range explicit.vars { // -e wins over --env-file wherever it stands
-		c.env.vars[k] = v
-	}
-	c.image, c.args = argv[i], argv[i+1:]
-	return r.container(c)
 }
 
 // dockerOption splits a word into option and value; ok is false when the value is the next word.
@@ -102,7 +102,24 @@ func (r *reader) rawEnvFile(name string, env, outer *environ) error {
 	return nil
 }
 
+const maxWritten = 1 << 20 // bytes of a file, against files that grow in a loop
+
+// write keeps a file that comes into being on the way.
+func (r *reader) write(name, text string, add bool) {
+	if r.written == nil {
+		r.written = map[string]string{}
+	}
+	name = resolve("", name)
+	if add {
+		text = r.written[name] + text
+	}
+	r.written[name] = text[:min(len(text), maxWritten)]
+}
+
 func (r *reader) readFile(name string) ([]byte, error) {
+	if text, ok := r.written[resolve("", name)]; ok {
+		return []byte(text), nil
+	}
 	if r.fsys == nil {
 		return nil, fmt.Errorf("%s: %w (no folder of files was given)", name, fs.ErrNotExist)
 	}
@@ -112,11 +129,11 @@ func (r *reader) readFile(name string) ([]byte, error) {
 // container follows what runs inside: the given entry point, or that of the image.
 func (r *reader) container(c container) error {
 	argv := append(slices.Clone(c.entrypoint), c.args...)
-	serverImage := len(c.entrypoint) == 0 && strings.Contains(imageName(c.image), "vllm")
+	serverImage := len(c.entrypoint) == 0 && !c.noEntry && strings.Contains(imageName(c.image), "vllm")
 	isOpenAI := strings.Contains(c.image, "vllm-openai")
 	switch {
 	case serverImage && (isOpenAI || len(argv) > 0 && strings.HasPrefix(argv[0], "-")):
-		r.keep("vllm", "", c.args, c.env)
+		r.keep("vllm", "", c.args, c.env, "")
 		r.setImage(c.image)
 		r.entryPoint()
 	default:
@@ -139,10 +156,10 @@ func imageName(image string) string {
 func (r *reader) entryPoint() {
 	s := r.found
 	positional := len(s.Argv) > 0 && !strings.HasPrefix(s.Argv[0], "-")
-	if positional && path.Base(s.Argv[0]) == "vllm" {
-		s.Refused = "the image starts `vllm serve` already; the words \"vllm serve\" after its name are unrecognised arguments"
+	if positional && (path.Base(s.Argv[0]) == "vllm" || s.Argv[0] == "serve") {
+		s.Refused = "the image starts the server already; the words \"vllm serve\" after its name are unrecognised arguments"
 	}
-	if positional || vllm.ParseVersion(s.Version).AtLeast("0.12.0rc0") {
+	if vllm.ParseVersion(s.Version).AtLeast("0.12.0rc0") {
 		s.Program = "vllm serve (entry point of the image)"
 	} else {
 		s.Program = "python -m vllm.entrypoints.openai.api_server (entry point of the image)"

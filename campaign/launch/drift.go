@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,6 +56,7 @@ func Compare(unit, process Server, http HTTP) Drifts {
 	if process.Version == "" {
 		process.Version = http.Version
 	}
+	process.takeConfig(unit)
 	var out Drifts
 	out = append(out, identity(unit, process, http)...)
 	for _, name := range union(unit.ArgNames(), process.ArgNames()) {
@@ -81,6 +83,20 @@ func Compare(unit, process Server, http HTTP) Drifts {
 		out = append(out, s)
 	}
 	return out
+}
+
+// takeConfig puts the options of --config FILE in: the file was read with the unit, and the process names the same one.
+func (s *Server) takeConfig(unit Server) {
+	at := slices.Index(s.Argv, "--config")
+	if unit.config == "" || at < 0 || at+1 >= len(s.Argv) || path.Base(s.Argv[at+1]) != path.Base(unit.config) {
+		return
+	}
+	s.configWords = unit.configWords
+	s.Argv = slices.Clone(s.Argv)
+	s.insertConfig(at)
+	s.Model = ""
+	s.parse()
+	s.mask()
 }
 
 // identity compares model, version and times.
@@ -198,7 +214,7 @@ func envConsequence(name string) string {
 func relevant(name string) bool {
 	for _, p := range []string{"NCCL_", "VLLM_", "SGLANG_", "CUDA_VISIBLE", "CUDA_DEVICE", "CUDA_LAUNCH", "TORCH_", "OMP_", "HIP_VISIBLE", "RCCL_"} {
 		if strings.HasPrefix(name, p) {
-			return name != "NCCL_VERSION" && name != "TORCH_CUDA_ARCH_LIST" // images set these; nothing reads them at run time
+			return name != "NCCL_VERSION" && name != "TORCH_CUDA_ARCH_LIST" && name != "VLLM_USAGE_SOURCE" // images set these; nothing reads them at run time
 		}
 	}
 	return false

@@ -158,3 +158,24 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+func TestAConfigFileOfTheUnitIsThatOfTheProcess(t *testing.T) {
+	unit, err := Read(fstest.MapFS{
+		"v.service":  {Data: []byte("[Service]\nExecStart=/usr/bin/vllm serve --config /etc/c.yaml -tp 4\n")},
+		"etc/c.yaml": {Data: []byte("model: m\nmax-num-seqs: 8\napi-key: sekret-of-file\n")},
+	}, "v.service", Context{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	process, err := Process([]byte("/usr/bin/python3\x00/usr/bin/vllm\x00serve\x00--config\x00/etc/c.yaml\x00-tp\x002\x00"), []byte("A=1\x00"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := Compare(unit, process, HTTP{})
+	if len(got) != 2 || got[0].Item != "--tensor-parallel-size" || got[1].Item != "profiler" {
+		t.Errorf("drifts %v", got)
+	}
+	if text := got.Table().Text(); strings.Contains(text, "sekret") {
+		t.Errorf("a secret is shown: %s", text)
+	}
+}

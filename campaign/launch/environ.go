@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -34,6 +35,13 @@ func (e *environ) pass(name string, inner *environ) {
 	case !e.closed:
 		inner.unknown(name)
 	}
+}
+
+// drop unsets a variable, also one of the caller.
+func (e *environ) drop(name string) {
+	delete(e.vars, name)
+	e.caller = maps.Clone(e.caller)
+	delete(e.caller, name)
 }
 
 func (e *environ) clone() *environ {

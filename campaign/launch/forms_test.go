@@ -21,7 +21,10 @@ type form struct {
 	noted   string            // ID of a diagnostic
 }
 
-func TestMoreWaysToStartAServer(t *testing.T) {
+func TestMoreWaysToStartAServer(t *testing.T) { runForms(t, forms) }
+
+func runForms(t *testing.T, forms []form) {
+	t.Helper()
 	for _, c := range forms {
 		t.Run(c.name, func(t *testing.T) {
 			fsys := fstest.MapFS{}

@@ -1,25 +1,31 @@
 package launch
 
 import (
+	"cmp"
 	"fmt"
+	"path"
 	"strings"
 )
 
 // kubernetes follows the containers of pods, deployments and the like; init containers start no server that stays.
 func (r *reader) kubernetes(docs []node) error {
-	configs := map[string]node{} // config maps of the same file
+	configs, secrets := map[string]node{}, map[string]node{} // of the same file
 	for _, d := range docs {
-		if d.get("kind").text() == "ConfigMap" {
+		switch d.get("kind").text() {
+		case "ConfigMap":
 			configs[d.get("metadata", "name").text()] = d.get("data")
+		case "Secret":
+			secrets[d.get("metadata", "name").text()] = d
 		}
 	}
 	for _, d := range docs {
-		for _, spec := range podSpecs(d) {
+		for _, spec := range podSpecs(d, 0) {
 			for _, c := range spec.get("containers").items() {
 				if r.found != nil || r.ctx.Container != "" && c.get("name").text() != r.ctx.Container {
 					continue
 				}
-				if err := r.pod(c, configs); err != nil {
+				r.mount(spec, c, configs)
+				if err := r.pod(c, configs, secrets); err != nil {
 					return fmt.Errorf("container %s: %w", c.get("name").text(), err)
 				}
 			}
@@ -29,29 +35,62 @@ func (r *reader) kubernetes(docs []node) error {
 }
 
 // podSpecs returns the pod templates of an object, wherever its kind keeps them.
-func podSpecs(d node) []node {
-	places := [][]string{{"spec"}, {"spec", "template", "spec"}, {"spec", "jobTemplate", "spec", "template", "spec"},
-		{"spec", "leaderWorkerTemplate", "leaderTemplate", "spec"}, {"spec", "leaderWorkerTemplate", "workerTemplate", "spec"},
-		{"spec", "predictor"}}
-	var specs []node
-	if d.get("kind").text() == "List" {
-		for _, it := range d.get("items").items() {
-			specs = append(specs, podSpecs(it)...)
-		}
-		return specs
+func podSpecs(d node, depth int) []node {
+	if depth > maxDepth {
+		return nil
 	}
-	for _, p := range places {
-		if s := d.get(p...); s.get("containers").isList() {
-			specs = append(specs, s)
+	var specs []node
+	if d.get("containers").isList() {
+		specs = append(specs, d)
+	}
+	for _, p := range d.pairs() {
+		if p.key != "containers" {
+			specs = append(specs, podSpecs(p.value, depth+1)...)
 		}
+	}
+	for _, it := range d.items() {
+		specs = append(specs, podSpecs(it, depth+1)...)
 	}
 	return specs
 }
 
-func (r *reader) pod(c node, configs map[string]node) error {
+// mount puts the files of config maps where a container sees them.
+func (r *reader) mount(spec, c node, configs map[string]node) {
+	for _, m := range c.get("volumeMounts").items() {
+		for _, v := range spec.get("volumes").items() {
+			if v.get("name").text() != m.get("name").text() {
+				continue
+			}
+			names := map[string]string{} // of items:, key -> path
+			for _, it := range v.get("configMap", "items").items() {
+				names[it.get("key").text()] = it.get("path").text()
+			}
+			for _, file := range configs[v.get("configMap", "name").text()].pairs() {
+				name, where := cmp.Or(names[file.key], file.key), m.get("mountPath").text()
+				if sub := m.get("subPath").text(); sub == "" {
+					where = path.Join(where, name)
+				} else if sub != name {
+					continue
+				}
+				r.write(where, file.value.text(), false)
+			}
+		}
+	}
+}
+
+func (r *reader) pod(c node, configs, secrets map[string]node) error {
 	ct := container{env: newEnviron(true), image: c.get("image").text()}
 	for _, from := range c.get("envFrom").items() {
 		prefix := from.get("prefix").text()
+		if secret := from.get("secretRef", "name").text(); secret != "" {
+			d, ok := secrets[secret]
+			if !ok {
+				r.note("secret_absent", secret, "the secret is not among the files; which variables it sets is not known")
+			}
+			for _, p := range append(d.get("data").pairs(), d.get("stringData").pairs()...) {
+				ct.env.set(prefix+p.key, Mask)
+			}
+		}
 		name := from.get("configMapRef", "name").text()
 		if name == "" {
 			continue

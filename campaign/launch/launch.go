@@ -35,6 +35,11 @@ type Server struct {
 	Refused     string // why the program refuses these words; "" if it takes them
 	Diagnostics []diag.Diagnostic
 
+	dir             string   // where it is started, in the reader's files
+	config          string   // the file of --config, if it was read
+	configWords     []string // its options
+	modelFromConfig bool     // they name the model
+
 	ModifiedUnix int64 // newest change of the files it was read from, if the caller knows; 0 else
 	StartedUnix  int64 // start of the process, if the caller knows; 0 else
 }
@@ -102,12 +107,13 @@ func Line(command string) (Server, error) {
 
 // reader carries what the levels of one launch share.
 type reader struct {
-	fsys  fs.FS
-	ctx   Context
-	diags []diag.Diagnostic
-	found *Server
-	depth int // programs and files inside each other
-	calls int // shell statements so far
+	fsys    fs.FS
+	ctx     Context
+	diags   []diag.Diagnostic
+	found   *Server
+	written map[string]string // files that scripts and config maps make
+	depth   int               // programs and files inside each other
+	calls   int               // shell statements so far
 }
 
 const maxDepth = 12 // levels of scripts, shells and containers inside each other

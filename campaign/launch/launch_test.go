@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rooflab/rooflab/data"
@@ -315,6 +316,18 @@ func TestProfilerIsJudgedByTheVersion(t *testing.T) {
 		s := Server{Engine: "vllm", Version: version, Env: []Var{{Name: "VLLM_TORCH_PROFILER_DIR", Value: "/t"}}}
 		if got := s.Profiler().Describe(); got != want {
 			t.Errorf("%q: %s, want %s", version, got, want)
+		}
+	}
+}
+
+func TestErrorsShowNoSecrets(t *testing.T) {
+	for name, text := range map[string]string{
+		"v.service":    "[Service]\nEnvironment=\"HF_TOKEN=sekret A=1\nExecStart=/usr/bin/vllm serve m\n",
+		"compose.yaml": "services:\n  v:\n    image: vllm/vllm-openai:v0.24.0\n    command: --api-key sekret --served-model-name 'x\n",
+	} {
+		_, err := Read(fstest.MapFS{name: {Data: []byte(text)}}, name, Context{})
+		if err == nil || strings.Contains(err.Error(), "sekret") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

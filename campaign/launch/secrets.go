@@ -131,7 +131,7 @@ func (s *Server) mask() {
 	s.Argv = append([]string(nil), s.Argv...)
 	for i, word := range s.Argv {
 		name, value, inline := strings.Cut(word, "=")
-		if !strings.HasPrefix(name, "-") || !isSecret(name) {
+		if !strings.HasPrefix(name, "-") || !isSecret(name) && !isSecret(s.longName(name)) {
 			continue
 		}
 		if inline {
@@ -181,10 +181,26 @@ func collect(v interface{}, secrets map[string]bool) {
 		}
 	case map[string]interface{}:
 		for k, it := range x {
-			if text, ok := it.(string); ok && isSecret(k) {
-				secrets[text] = true
+			if isSecret(k) {
+				gather(it, secrets)
 			}
 			collect(it, secrets)
+		}
+	}
+}
+
+// gather keeps every text within a value.
+func gather(v interface{}, keep map[string]bool) {
+	switch x := v.(type) {
+	case string:
+		keep[x] = true
+	case []interface{}:
+		for _, it := range x {
+			gather(it, keep)
+		}
+	case map[string]interface{}:
+		for _, it := range x {
+			gather(it, keep)
 		}
 	}
 }

@@ -3,10 +3,12 @@ package launch
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
+	"maps"
 	"path"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"mvdan.cc/sh/v3/expand"
@@ -25,6 +27,11 @@ type shell struct {
 	allexport bool
 	assigning string // variable whose value is being expanded: names what only the run knows
 	funcs     map[string]*syntax.Stmt
+	stdin     *string // what is read, nil if it is not known
+	moved     bool    // cd was called: dir is where it works
+	leave     string  // "exit", "return", "break" or "continue" while it is on its way out
+	asked     string  // the program that a condition ran, "" without
+	unknown   bool    // what was decided last depends on something that no file says
 }
 
 const (
@@ -46,8 +53,8 @@ func (r *reader) script(name, text string, args []string) error {
 	env := newEnviron(false)
 	env.caller = r.ctx.Env
 	for _, line := range strings.Split(text, "\n") { // Slurm's own comments; "##SBATCH" is none
-		if opt, ok := strings.CutPrefix(line, "#SBATCH --export="); ok {
-			slurmExport(strings.TrimSpace(opt), env)
+		if opt, ok := strings.CutPrefix(strings.Replace(line, "--export ", "--export=", 1), "#SBATCH --export="); ok {
+			env = slurmExport(strings.TrimSpace(opt), env)
 		}
 	}
 	sh := newShell(r, env, path.Dir(name))
@@ -75,6 +82,9 @@ func (sh *shell) run(name, text string) error {
 		return fmt.Errorf("parse shell: %w", err)
 	}
 	_, err = sh.stmts(file.Stmts)
+	if sh.leave == "return" { // of a sourced file
+		sh.leave = ""
+	}
 	return err
 }
 
@@ -104,7 +114,7 @@ func parseShell(name, text string) (*syntax.File, error) {
 
 // Get, Set and Each make the shell the environment of its expansions.
 func (sh *shell) Get(name string) expand.Variable {
-	text := func(s string) expand.Variable { return expand.Variable{Set: true, Kind: expand.String, Str: s} }
+	text := textVariable
 	switch {
 	case name == "@" || name == "*":
 		return expand.Variable{Set: true, Kind: expand.Indexed, List: sh.args}
@@ -120,6 +130,7 @@ func (sh *shell) Get(name string) expand.Variable {
 		if i := int(name[0] - '1'); i < len(sh.args) {
 			return text(sh.args[i])
 		}
+		sh.unknown = true
 		return expand.Variable{}
 	case strings.HasPrefix(name, "HOME "): // ~user: left as it is
 		return text("~" + strings.TrimPrefix(name, "HOME "))
@@ -131,11 +142,19 @@ func (sh *shell) Get(name string) expand.Variable {
 		return text(v)
 	}
 	switch name {
+	case "PWD":
+		if sh.moved {
+			return text("/" + sh.dir)
+		}
+		fallthrough
 	case "HOME":
-		return text("<runtime:HOME>")
+		return text("<runtime:" + name + ">")
 	case "BASH_SOURCE":
 		return text(sh.name)
+	case "IFS":
+		return text(" \t\n")
 	}
+	sh.unknown = true
 	return expand.Variable{}
 }
 
@@ -153,58 +172,7 @@ func (sh *shell) Set(name string, v expand.Variable) error {
 func (sh *shell) Each(func(string, expand.Variable) bool) {}
 
 func (sh *shell) config() *expand.Config {
-	return &expand.Config{Env: sh, CmdSubst: sh.substitute}
-}
-
-// substitute answers $(...) where the files can: dirname, basename, echo, cat, pwd. Else a mark is left.
-func (sh *shell) substitute(w io.Writer, cs *syntax.CmdSubst) error {
-	for _, st := range cs.Stmts {
-		if text, ok := sh.static(st); ok {
-			_, err := io.WriteString(w, text)
-			return err
-		}
-	}
-	name := sh.assigning
-	if name == "" {
-		name = "command"
-		if len(cs.Stmts) > 0 {
-			if call, ok := cs.Stmts[0].Cmd.(*syntax.CallExpr); ok && len(call.Args) > 0 && call.Args[0].Lit() != "" {
-				name = call.Args[0].Lit()
-			}
-		}
-	}
-	_, err := io.WriteString(w, "<runtime:"+name+">")
-	return err
-}
-
-func (sh *shell) static(st *syntax.Stmt) (string, bool) {
-	if and, ok := st.Cmd.(*syntax.BinaryCmd); ok && and.Op == syntax.AndStmt { // cd DIR && pwd
-		if cd, ok := sh.words(and.X); ok && len(cd) == 2 && cd[0] == "cd" {
-			if pwd, ok := sh.words(and.Y); ok && len(pwd) > 0 && pwd[0] == "pwd" {
-				return cd[1], true
-			}
-		}
-		return "", false
-	}
-	words, ok := sh.words(st)
-	if !ok || len(words) == 0 {
-		return "", false
-	}
-	arg := words[len(words)-1]
-	switch {
-	case words[0] == "dirname" && len(words) > 1:
-		return path.Dir(arg), true
-	case words[0] == "basename" && len(words) > 1:
-		return path.Base(arg), true
-	case words[0] == "echo":
-		return strings.Join(words[1:], " "), true
-	case (words[0] == "realpath" || words[0] == "readlink") && len(words) > 1:
-		return arg, true
-	case words[0] == "cat" && len(words) == 2:
-		raw, err := sh.r.readFile(resolve(sh.dir, arg))
-		return string(raw), err == nil
-	}
-	return "", false
+	return &expand.Config{Env: sh, CmdSubst: sh.substitute, ProcSubst: sh.procSubst}
 }
 
 // words expands a simple command without assignments.
@@ -217,15 +185,21 @@ func (sh *shell) words(st *syntax.Stmt) ([]string, bool) {
 	return words, err == nil
 }
 
-// fields expands words as bash does. Sequences such as {1..9} are left alone: they can be endless.
+// longSequence is a {FIRST..LAST} that can be endless.
+var longSequence = regexp.MustCompile(`\{[^{}]*[0-9]{4,}[^{}]*\.\.|\.\.[^{}]*[0-9]{4,}`)
+
+// fields expands words as bash does; long sequences are left alone.
 func (sh *shell) fields(args []*syntax.Word) ([]string, error) {
 	var out []string
 	for _, w := range args {
-		if lit := w.Lit(); strings.Contains(lit, "{") && strings.Contains(lit, "..") {
+		if lit := w.Lit(); longSequence.MatchString(lit) || strings.Count(lit, "..") > 1 {
 			out = append(out, lit)
 			continue
 		}
 		words, err := expand.Fields(sh.config(), w)
+		for tries := 0; tries < maxDepth && sh.mustBeSet(err); tries++ {
+			words, err = expand.Fields(sh.config(), w)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -234,7 +208,30 @@ func (sh *shell) fields(args []*syntax.Word) ([]string, error) {
 	return out, nil
 }
 
-func (sh *shell) literal(w *syntax.Word) (string, error) { return expand.Literal(sh.config(), w) }
+func (sh *shell) literal(w *syntax.Word) (string, error) {
+	text, err := expand.Literal(sh.config(), w)
+	for tries := 0; tries < maxDepth && sh.mustBeSet(err); tries++ {
+		text, err = expand.Literal(sh.config(), w)
+	}
+	return text, err
+}
+
+// mustBeSet takes ${NAME:?} at its word: the script goes on only if the caller sets NAME, so it is known at run time.
+func (sh *shell) mustBeSet(err error) bool {
+	var unset expand.UnsetParameterError
+	if !errors.As(err, &unset) || unset.Node == nil || unset.Node.Param == nil {
+		return false
+	}
+	name := unset.Node.Param.Value
+	mark := textVariable("<runtime:" + name + ">")
+	if n, err := strconv.Atoi(name); err == nil && n > 0 && n < maxDepth {
+		for len(sh.args) < n {
+			sh.args = append(slices.Clip(sh.args), "<runtime:"+strconv.Itoa(len(sh.args)+1)+">")
+		}
+		return true
+	}
+	return isName(name) && sh.Set(name, mark) == nil
+}
 
 // stmts runs statements until the server is found. The result is whether the last one succeeded.
 func (sh *shell) stmts(list []*syntax.Stmt) (bool, error) {
@@ -244,8 +241,8 @@ func (sh *shell) stmts(list []*syntax.Stmt) (bool, error) {
 			return true, nil
 		}
 		var err error
-		if ok, err = sh.stmt(st); err != nil {
-			return false, err
+		if ok, err = sh.stmt(st); err != nil || sh.leave != "" {
+			return ok, err
 		}
 	}
 	return ok, nil
@@ -254,6 +251,14 @@ func (sh *shell) stmts(list []*syntax.Stmt) (bool, error) {
 func (sh *shell) stmt(st *syntax.Stmt) (bool, error) {
 	if sh.r.calls++; sh.r.calls > maxCalls {
 		return false, fmt.Errorf("the script runs more than %d statements", maxCalls)
+	}
+	if sh.output(st) {
+		return true, nil
+	}
+	if text, ok := sh.input(st); ok {
+		old := sh.stdin
+		defer func() { sh.stdin = old }()
+		sh.stdin = &text
 	}
 	ok, err := sh.cmd(st.Cmd)
 	return ok != st.Negated, err
@@ -278,8 +283,17 @@ func (sh *shell) cmd(cmd syntax.Command) (bool, error) {
 			sub.vars[k] = v
 		}
 		return sub.stmts(c.Stmts)
-	case *syntax.WhileClause: // one round: restart loops start the same server again
-		return sh.stmts(c.Do)
+	case *syntax.WhileClause:
+		return sh.while(c)
+	case *syntax.ArithmCmd:
+		n, err := expand.Arithm(sh.config(), c.X)
+		return n != 0, err
+	case *syntax.LetClause:
+		for _, x := range c.Exprs {
+			if _, err := expand.Arithm(sh.config(), x); err != nil {
+				return false, err
+			}
+		}
 	case *syntax.ForClause:
 		return sh.forClause(c)
 	case *syntax.CaseClause:
@@ -298,72 +312,6 @@ func (sh *shell) cmd(cmd syntax.Command) (bool, error) {
 	return true, nil
 }
 
-func (sh *shell) binary(c *syntax.BinaryCmd) (bool, error) {
-	ok, err := sh.stmt(c.X)
-	if err != nil || sh.r.found != nil {
-		return ok, err
-	}
-	if c.Op == syntax.AndStmt && !ok || c.Op == syntax.OrStmt && ok {
-		return ok, nil
-	}
-	return sh.stmt(c.Y)
-}
-
-func (sh *shell) ifClause(c *syntax.IfClause) (bool, error) {
-	if c == nil {
-		return true, nil
-	}
-	ok := true
-	if len(c.Cond) > 0 { // an else has none
-		var err error
-		if ok, err = sh.stmts(c.Cond); err != nil {
-			return false, err
-		}
-	}
-	if ok {
-		return sh.stmts(c.Then)
-	}
-	return sh.ifClause(c.Else)
-}
-
-func (sh *shell) forClause(c *syntax.ForClause) (bool, error) {
-	it, ok := c.Loop.(*syntax.WordIter)
-	if !ok {
-		return sh.stmts(c.Do)
-	}
-	items, err := sh.fields(it.Items)
-	if err != nil {
-		return false, err
-	}
-	for _, item := range items {
-		if err := sh.Set(it.Name.Value, expand.Variable{Set: true, Kind: expand.String, Str: item}); err != nil {
-			return false, err
-		}
-		if _, err := sh.stmts(c.Do); err != nil {
-			return false, err
-		}
-	}
-	return true, nil
-}
-
-func (sh *shell) caseClause(c *syntax.CaseClause) (bool, error) {
-	value, err := sh.literal(c.Word)
-	if err != nil {
-		return false, err
-	}
-	for _, item := range c.Items {
-		for _, p := range item.Patterns {
-			if ok, err := sh.matches(value, p); err != nil || ok {
-				if err != nil {
-					return false, err
-				}
-				return sh.stmts(item.Stmts)
-			}
-		}
-	}
-	return true, nil
-}
-
 // assign sets a variable or appends to it; arrays keep their elements.
 func (sh *shell) assign(a *syntax.Assign, exported bool) error {
 	if a.Name == nil {
@@ -376,6 +324,10 @@ func (sh *shell) assign(a *syntax.Assign, exported bool) error {
 	v.Exported = v.Exported || exported || sh.allexport
 	switch {
 	case a.Naked:
+	case a.Array != nil && v.Kind == expand.Associative:
+		return sh.assignMap(name, v, a)
+	case a.Index != nil:
+		return sh.assignElement(name, v, a)
 	case a.Array != nil:
 		var words []*syntax.Word
 		for _, e := range a.Array.Elems {
@@ -388,7 +340,11 @@ func (sh *shell) assign(a *syntax.Assign, exported bool) error {
 			return err
 		}
 		if a.Append {
-			list = append(slices.Clone(v.List), list...)
+			old := slices.Clone(v.List)
+			if v.Kind == expand.String && v.Set {
+				old = []string{v.Str}
+			}
+			list = append(old, list...)
 		}
 		v.Set, v.Kind, v.List = true, expand.Indexed, list
 	default:
@@ -408,9 +364,77 @@ func (sh *shell) assign(a *syntax.Assign, exported bool) error {
 	return nil
 }
 
+// assignMap sets keys of an associative array.
+func (sh *shell) assignMap(name string, v expand.Variable, a *syntax.Assign) error {
+	m := map[string]string{}
+	if a.Append {
+		maps.Copy(m, v.Map)
+	}
+	for _, e := range a.Array.Elems {
+		key, ok := e.Index.(*syntax.Word)
+		if !ok || e.Value == nil {
+			continue
+		}
+		k, err := sh.literal(key)
+		if err != nil {
+			return err
+		}
+		if m[k], err = sh.literal(e.Value); err != nil {
+			return err
+		}
+	}
+	v.Set, v.Map = true, m
+	sh.vars[name] = v
+	return nil
+}
+
+// assignElement sets NAME[KEY]=VALUE.
+func (sh *shell) assignElement(name string, v expand.Variable, a *syntax.Assign) error {
+	value, err := sh.literal(a.Value)
+	if err != nil {
+		return err
+	}
+	if v.Kind == expand.Associative {
+		key, ok := a.Index.(*syntax.Word)
+		if !ok {
+			return nil
+		}
+		k, err := sh.literal(key)
+		if err != nil {
+			return err
+		}
+		m := maps.Clone(v.Map)
+		if m == nil {
+			m = map[string]string{}
+		}
+		if a.Append {
+			value = m[k] + value
+		}
+		m[k] = value
+		v.Set, v.Map = true, m
+		sh.vars[name] = v
+		return nil
+	}
+	i, err := expand.Arithm(sh.config(), a.Index)
+	if err != nil || i < 0 || i > maxRounds {
+		return err
+	}
+	list := slices.Clone(v.List)
+	for len(list) <= i {
+		list = append(list, "")
+	}
+	if a.Append {
+		value = list[i] + value
+	}
+	list[i] = value
+	v.Set, v.Kind, v.List = true, expand.Indexed, list
+	sh.vars[name] = v
+	return nil
+}
+
 func (sh *shell) declare(c *syntax.DeclClause) error {
 	exported := c.Variant.Value == "export"
-	unexport := false
+	unexport, associative := false, false
 	for _, a := range c.Args {
 		if a.Name == nil {
 			lit := ""
@@ -418,8 +442,17 @@ func (sh *shell) declare(c *syntax.DeclClause) error {
 				lit = a.Value.Lit()
 			}
 			exported = exported || strings.HasPrefix(lit, "-") && strings.Contains(lit, "x")
+			associative = associative || strings.HasPrefix(lit, "-") && strings.Contains(lit, "A")
 			unexport = unexport || c.Variant.Value == "export" && lit == "-n"
+			if a.Value != nil && !strings.HasPrefix(lit, "-") {
+				if err := sh.declareWords(a.Value, exported && !unexport); err != nil {
+					return err
+				}
+			}
 			continue
+		}
+		if v := sh.vars[a.Name.Value]; associative && v.Kind != expand.Associative {
+			sh.vars[a.Name.Value] = expand.Variable{Kind: expand.Associative, Exported: v.Exported}
 		}
 		if err := sh.assign(a, exported && !unexport); err != nil {
 			return err
@@ -429,6 +462,29 @@ func (sh *shell) declare(c *syntax.DeclClause) error {
 			v.Exported = false
 			sh.vars[a.Name.Value] = v
 		}
+	}
+	return nil
+}
+
+// declareWords follows export "$NAME=VALUE" and export $(cat FILE).
+func (sh *shell) declareWords(w *syntax.Word, exported bool) error {
+	words, err := sh.fields([]*syntax.Word{w})
+	if err != nil {
+		return err
+	}
+	for _, word := range words {
+		name, value, ok := strings.Cut(word, "=")
+		if strings.HasPrefix(word, "<runtime:") {
+			sh.r.note("exports_unknown", "", "variables are exported that only a running shell knows")
+		}
+		if !isName(name) {
+			continue
+		}
+		v := sh.vars[name]
+		if v.Exported = v.Exported || exported; ok {
+			v.Set, v.Kind, v.Str = true, expand.String, value
+		}
+		sh.vars[name] = v
 	}
 	return nil
 }

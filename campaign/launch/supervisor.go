@@ -29,7 +29,7 @@ func (r *reader) supervisor(name, text string) error {
 		if err := supervisorEnv(s.values["environment"], program, name, env); err != nil {
 			return fmt.Errorf("program %s: %w", program, err)
 		}
-		words, err := shellWords(percent(s.values["command"], program, name, outer))
+		words, err := shellWords(percent(s.values["command"], program, name, env))
 		if err != nil {
 			return fmt.Errorf("program %s: %w", program, err)
 		}

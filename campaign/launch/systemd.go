@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -44,21 +44,49 @@ func (r *reader) unit(name string) error {
 	if err != nil {
 		return err
 	}
-	sp := specifiers{name: path.Base(name), instance: instance, home: r.home()}
+	sp := unitSpecifiers(name, instance, r.home())
 	env, err := r.unitEnv(entries, sp)
 	if err != nil {
 		return err
 	}
+	dir := path.Dir(file)
+	for _, d := range last(entries, "Service", "WorkingDirectory") {
+		if d = strings.TrimPrefix(sp.expand(d), "-"); strings.HasPrefix(d, "~") {
+			d = r.home() + d[1:]
+		}
+		dir = resolve("", d)
+	}
+	commands := 0
 	for _, line := range last(entries, "Service", "ExecStart") {
-		argv, err := execLine(line, sp, env)
+		argvs, err := execLine(line, sp, env)
 		if err != nil {
 			return fmt.Errorf("ExecStart: %w", err)
 		}
-		if err := r.command(argv, env, path.Dir(file)); err != nil {
-			return err
+		for _, argv := range argvs {
+			commands++
+			if err := r.command(argv, env, dir); err != nil {
+				return err
+			}
 		}
 	}
+	if commands > 1 && r.found != nil && !oneshot(entries) {
+		r.found.Refused = fmt.Sprintf("systemd does not load the unit: it has %d ExecStart= commands, and only Type=oneshot may have several; a drop-in that replaces the command begins with an empty ExecStart=", commands)
+	}
 	return nil
+}
+
+func oneshot(entries []entry) bool {
+	kinds := last(entries, "Service", "Type")
+	return len(kinds) > 0 && kinds[len(kinds)-1] == "oneshot"
+}
+
+// unitSpecifiers are those of a unit; a template that is read with its instance has the instance in its name.
+func unitSpecifiers(name, instance, home string) specifiers {
+	base := path.Base(name)
+	if ext := path.Ext(base); strings.HasSuffix(base, "@"+ext) && instance != "" {
+		base = strings.TrimSuffix(base, ext) + instance + ext
+	}
+	return specifiers{name: base, instance: instance, home: home}
 }
 
 func (r *reader) home() string {
@@ -75,18 +103,21 @@ func (r *reader) unitEntries(file, name string) ([]entry, error) {
 		return nil, err
 	}
 	entries := parseUnit(string(raw))
-	folders := []string{file + ".d"}
+	folders := []string{path.Join(path.Dir(file), strings.TrimPrefix(path.Ext(file), ".")+".d"), file + ".d"} // the first is for all units
 	if name != file {
 		folders = append(folders, name+".d")
 	}
-	var dropins []string
-	for _, f := range folders {
+	byName := map[string]string{}
+	for _, f := range folders { // of two files with one name, that of the more special folder holds
 		found, err := fs.Glob(r.fsys, f+"/*.conf")
 		if err != nil {
 			return nil, err
 		}
-		dropins = append(dropins, found...)
+		for _, f := range found {
+			byName[path.Base(f)] = f
+		}
 	}
+	dropins := slices.Collect(maps.Values(byName))
 	slices.SortFunc(dropins, func(a, b string) int { return strings.Compare(path.Base(a), path.Base(b)) })
 	for _, f := range dropins {
 		raw, err := r.readFile(f)
@@ -111,8 +142,8 @@ func parseUnit(text string) []entry {
 		if !joining {
 			joined = ""
 		}
-		if body, more := strings.CutSuffix(line, `\`); more {
-			joined, joining = joined+body+" ", true
+		if slashes := len(line) - len(strings.TrimRight(line, `\`)); slashes%2 == 1 { // a pair is a backslash
+			joined, joining = joined+line[:len(line)-1]+" ", true
 			continue
 		}
 		full := strings.TrimSpace(joined + line)
@@ -150,17 +181,33 @@ func (r *reader) unitEnv(entries []entry, sp specifiers) (*environ, error) {
 	if err := setItems(env, last(entries, "Service", "Environment"), sp); err != nil {
 		return nil, err
 	}
+	for _, names := range last(entries, "Service", "PassEnvironment") { // of systemd itself; Environment= wins
+		for _, n := range strings.Fields(names) {
+			if _, set := env.vars[n]; !set {
+				(&environ{caller: r.ctx.Env}).pass(n, env)
+			}
+		}
+	}
 	for _, f := range last(entries, "Service", "EnvironmentFile") {
 		name, optional := strings.CutPrefix(sp.expand(f), "-")
-		raw, err := r.readFile(resolve("", name))
-		if errors.Is(err, fs.ErrNotExist) && optional {
-			r.note("env_file_absent", name, "optional environment file is not there")
-			continue
+		files := []string{resolve("", name)}
+		if strings.ContainsAny(name, "*?[") {
+			found, err := fs.Glob(r.fsys, files[0])
+			if err != nil || len(found) > 0 {
+				files = found
+			}
 		}
-		if err != nil {
-			return nil, fmt.Errorf("EnvironmentFile: %w", err)
+		for _, file := range files {
+			raw, err := r.readFile(file)
+			if errors.Is(err, fs.ErrNotExist) && optional {
+				r.note("env_file_absent", name, "optional environment file is not there")
+				continue
+			}
+			if err != nil {
+				return nil, fmt.Errorf("EnvironmentFile: %w", err)
+			}
+			unitEnvFile(string(raw), env)
 		}
-		unitEnvFile(string(raw), env)
 	}
 	for _, names := range last(entries, "Service", "UnsetEnvironment") {
 		for _, n := range strings.Fields(names) {
@@ -172,12 +219,12 @@ func (r *reader) unitEnv(entries []entry, sp specifiers) (*environ, error) {
 
 func setItems(env *environ, lines []string, sp specifiers) error {
 	for _, line := range lines {
-		items, err := unitWords(sp.expand(line))
+		items, err := unitWords(line)
 		if err != nil {
 			return fmt.Errorf("environment: %w", err)
 		}
 		for _, it := range items {
-			if k, v, ok := strings.Cut(it, "="); ok {
+			if k, v, ok := strings.Cut(sp.expand(it), "="); ok && isName(k) {
 				env.set(k, v)
 			}
 		}
@@ -261,207 +308,4 @@ func unitDoubleQuoted(text string) (value string, n int) {
 		}
 	}
 	return b.String(), len(text)
-}
-
-// specifiers are the % marks of a unit that files can settle.
-type specifiers struct{ name, instance, home string }
-
-func (s specifiers) expand(text string) string {
-	if !strings.Contains(text, "%") {
-		return text
-	}
-	stem := strings.TrimSuffix(s.name, path.Ext(s.name))
-	prefix, _, _ := strings.Cut(stem, "@")
-	known := map[byte]string{'i': s.instance, 'I': strings.ReplaceAll(s.instance, "-", "/"), 'n': s.name, 'N': stem, 'p': prefix, 'h': s.home,
-		't': "/run", 'S': "/var/lib", 'C': "/var/cache", 'L': "/var/log", 'E': "/etc", 'T': "/tmp", 'V': "/var/tmp", '%': "%"}
-	var b strings.Builder
-	for i := 0; i < len(text); i++ {
-		if text[i] != '%' || i+1 == len(text) {
-			b.WriteByte(text[i])
-			continue
-		}
-		i++
-		if v, ok := known[text[i]]; ok {
-			b.WriteString(v)
-		} else {
-			b.WriteString("<runtime:%" + text[i:i+1] + ">")
-		}
-	}
-	return b.String()
-}
-
-// execLine turns a command line of a unit into words: specifiers, quotes and escapes, then variables.
-func execLine(line string, sp specifiers, env *environ) ([]string, error) {
-	replace, argv0 := true, false
-	for line != "" && strings.IndexByte("@-:+!|", line[0]) >= 0 {
-		replace = replace && line[0] != ':'
-		argv0 = argv0 || line[0] == '@'
-		line = line[1:]
-	}
-	words, err := unitWords(sp.expand(line))
-	if err != nil {
-		return nil, err
-	}
-	if argv0 && len(words) > 1 { // the second word is what the program sees as its name
-		words = append(words[:1:1], words[2:]...)
-	}
-	if !replace {
-		return words, nil
-	}
-	var out []string
-	for _, w := range words {
-		if name, ok := strings.CutPrefix(w, "$"); ok && isName(name) { // a word of its own is split
-			value, _ := env.lookup(name)
-			parts, err := unitWords(value)
-			if err != nil {
-				return nil, fmt.Errorf("$%s: %w", name, err)
-			}
-			out = append(out, parts...)
-			continue
-		}
-		out = append(out, braces(w, env))
-	}
-	return out, nil
-}
-
-func isName(s string) bool { return s != "" && assignment.MatchString(s+"=") }
-
-// braces replaces ${NAME} anywhere in a word and $$ by a dollar.
-func braces(w string, env *environ) string {
-	var b strings.Builder
-	for i := 0; i < len(w); i++ {
-		switch {
-		case strings.HasPrefix(w[i:], "$$"):
-			b.WriteByte('$')
-			i++
-		case strings.HasPrefix(w[i:], "${"):
-			end := strings.IndexByte(w[i:], '}')
-			if end < 0 || !isName(w[i+2:i+end]) {
-				b.WriteByte(w[i])
-				continue
-			}
-			value, _ := env.lookup(w[i+2 : i+end])
-			b.WriteString(value)
-			i += end
-		default:
-			b.WriteByte(w[i])
-		}
-	}
-	return b.String()
-}
-
-// unitWords splits at blanks, removes quotes and undoes backslashes, inside both kinds of quotes as well.
-func unitWords(line string) ([]string, error) {
-	var words []string
-	var b strings.Builder
-	inWord, quote := false, byte(0)
-	for i := 0; i < len(line); i++ {
-		c := line[i]
-		switch {
-		case c == '\\' && i+1 < len(line):
-			text, n := unescape(line[i+1:])
-			b.WriteString(text)
-			i += n
-			inWord = true
-		case quote != 0 && c == quote:
-			quote = 0
-		case quote == 0 && (c == '"' || c == '\''):
-			quote, inWord = c, true
-		case quote == 0 && (c == ' ' || c == '\t' || c == '\n'):
-			if inWord {
-				words = append(words, b.String())
-				b.Reset()
-				inWord = false
-			}
-		default:
-			b.WriteByte(c)
-			inWord = true
-		}
-	}
-	if quote != 0 {
-		return nil, fmt.Errorf("quote %c is never closed in %q", quote, shorten(line))
-	}
-	if inWord {
-		words = append(words, b.String())
-	}
-	return words, nil
-}
-
-// unescape returns what the bytes after a backslash stand for and how many they are.
-func unescape(s string) (string, int) {
-	simple := map[byte]string{'a': "\a", 'b': "\b", 'f': "\f", 'n': "\n", 'r': "\r", 't': "\t", 'v': "\v", '\\': "\\", '"': `"`, '\'': "'", 's': " "}
-	if text, ok := simple[s[0]]; ok {
-		return text, 1
-	}
-	if s[0] == 'x' && len(s) >= 3 {
-		if n, err := strconv.ParseUint(s[1:3], 16, 8); err == nil {
-			return string([]byte{byte(n)}), 3
-		}
-	}
-	if len(s) >= 3 {
-		if n, err := strconv.ParseUint(s[:3], 8, 8); err == nil {
-			return string([]byte{byte(n)}), 3
-		}
-	}
-	return `\` + s[:1], 1
-}
-
-// shorten keeps error messages readable and free of whole command lines.
-func shorten(s string) string {
-	if len(s) > 60 {
-		return s[:60] + "..."
-	}
-	return s
-}
-
-// quadlet follows Exec= of a podman .container file: Environment= there is the container's, not that of [Service].
-func (r *reader) quadlet(name string) error {
-	entries, err := r.unitEntries(name, name)
-	if err != nil {
-		return err
-	}
-	sp := specifiers{name: path.Base(name), instance: r.ctx.Instance, home: r.home()}
-	c := container{env: newEnviron(true)}
-	host, err := r.unitEnv(entries, sp)
-	if err != nil {
-		return err
-	}
-	for _, f := range last(entries, "Container", "EnvironmentFile") {
-		if err := r.rawEnvFile(resolve(path.Dir(name), sp.expand(f)), c.env, host); err != nil {
-			return err
-		}
-	}
-	if err := setItems(c.env, last(entries, "Container", "Environment"), sp); err != nil {
-		return err
-	}
-	for _, line := range last(entries, "Container", "PodmanArgs") {
-		words, err := unitWords(sp.expand(line))
-		if err != nil {
-			return fmt.Errorf("PodmanArgs: %w", err)
-		}
-		for i, w := range words {
-			if opt, value, ok := dockerOption(w); opt == "-e" || opt == "--env" {
-				if !ok && i+1 < len(words) {
-					value = words[i+1]
-				}
-				if k, v, ok := strings.Cut(value, "="); ok {
-					c.env.set(k, v)
-				} else {
-					host.pass(value, c.env)
-				}
-			}
-		}
-	}
-	for _, image := range last(entries, "Container", "Image") {
-		c.image = sp.expand(image)
-	}
-	for _, line := range last(entries, "Container", "Entrypoint") {
-		c.entrypoint = []string{line}
-	}
-	for _, line := range last(entries, "Container", "Exec") {
-		if c.args, err = unitWords(sp.expand(line)); err != nil {
-			return fmt.Errorf("read Exec: %w", err)
-		}
-	}
-	return r.container(c)
 }
