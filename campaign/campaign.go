@@ -248,7 +248,7 @@ type ServerInfo struct {
 
 // Server asks the server what it is. A wrong model is an error.
 func (s *Session) Server() (ServerInfo, error) {
-	ctx, stop := interruptible(context.Background())
+	ctx, stop := Interruptible(context.Background())
 	defer stop()
 	var info ServerInfo
 	if err := s.askReplay(ctx); err != nil {

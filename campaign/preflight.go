@@ -90,7 +90,7 @@ func (p Preflight) Blocking() bool {
 // the report; only a server that does not answer, or serves another model, is an error. Its tables are for a notebook,
 // which will be published: machines, users, processes and the folders of traces are not named.
 func (s *Session) Preflight(o PreflightOptions) (Preflight, error) {
-	ctx, stop := interruptible(context.Background())
+	ctx, stop := Interruptible(context.Background())
 	defer stop()
 	p, err := s.look(ctx, o)
 	if err != nil {

@@ -151,7 +151,7 @@ func (s *Session) Traces(round data.Round) []string {
 // SaveEnvironment keeps how the live server runs with the run's rounds, without host names. Mask secrets before.
 // Routing and version stay when e has none. A replay keeps the recorded environment.
 func (s *Session) SaveEnvironment(e data.Environment) error {
-	ctx, stop := interruptible(context.Background())
+	ctx, stop := Interruptible(context.Background())
 	defer stop()
 	if err := s.askReplay(ctx); err != nil || s.about != nil {
 		return err

@@ -49,7 +49,7 @@ func (s *Session) Round(o RoundOptions) (data.Round, error) {
 
 // RoundContext is Round with a context: in a cell context.Background() ends when the cell is interrupted.
 func (s *Session) RoundContext(ctx context.Context, o RoundOptions) (data.Round, error) {
-	ctx, stop := interruptible(ctx)
+	ctx, stop := Interruptible(ctx)
 	defer stop()
 	round, err := s.round(ctx, o)
 	if err != nil {
@@ -58,8 +58,13 @@ func (s *Session) RoundContext(ctx context.Context, o RoundOptions) (data.Round,
 	return round, nil
 }
 
-func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
-	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+// Interruptible returns a context that ends when the process is told to stop: by Ctrl-C, by SIGTERM, or by a terminal that
+// goes away, unless the process was started to outlive that (nohup).
+func Interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
+	if signal.Ignored(syscall.SIGHUP) {
+		return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	}
+	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 }
 
 func (s *Session) round(ctx context.Context, o RoundOptions) (data.Round, error) {

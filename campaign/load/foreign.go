@@ -34,6 +34,7 @@ type watch struct {
 	over     chan struct{}
 
 	blind         string // why nothing can be seen
+	uncounted     string // why the counters after the pass are not known
 	early         int    // requests in the server before ours
 	theirs, ours  int    // in flight when theirs exceeded ours most
 	fullest       float64
@@ -146,7 +147,7 @@ func (w *watch) end() {
 	w.stop()
 	<-w.over
 	if w.blind == "" {
-		w.after, _, _ = w.scrape(context.Background())
+		w.after, _, w.uncounted = w.scrape(context.Background())
 		w.fill(w.after)
 	}
 }
@@ -158,6 +159,9 @@ func (w *watch) verdict(samples []Sample, outputTokens int) (foreign, note strin
 	}
 	if late(w.before) {
 		note = "SGLang's gauges are late: other people's requests that did not end during the pass were not seen"
+	}
+	if w.uncounted != "" {
+		note = "after the pass " + w.uncounted + ": other people's requests were looked for in the gauges only"
 	}
 	var seen []string
 	if w.early > 0 {
@@ -186,7 +190,7 @@ func (w *watch) tokens(samples []Sample, outputTokens int) (made, most int64, ok
 	for _, q := range samples {
 		switch {
 		case q.Error != "": // the server may have gone on without us
-			most += int64(outputTokens)
+			most += int64(max(outputTokens, q.Tokens))
 		case q.Cut && perChunk == 0:
 			return 0, 0, false
 		case q.Cut:

@@ -271,3 +271,23 @@ func TestServersThatDoNotTellAreNoted(t *testing.T) {
 		})
 	}
 }
+
+// A server that stops answering to /metrics during the pass leaves its counters unread, and that is said.
+func TestCountersThatCannotBeReadAfterThePassAreNoted(t *testing.T) {
+	s := &shared{names: vllmNames}
+	var ended atomic.Bool
+	o := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/metrics" && ended.Load() {
+			http.Error(w, "no", http.StatusServiceUnavailable)
+			return
+		}
+		s.serve(w, r)
+		if r.URL.Path != "/metrics" {
+			ended.Store(true)
+		}
+	})
+	r, err := Run(t.Context(), o)
+	if err != nil || r.Foreign != "" || !strings.Contains(strings.Join(r.Notes, "; "), "after the pass the server answers 503 to /metrics") {
+		t.Errorf("%v %q %q", err, r.Foreign, r.Notes)
+	}
+}

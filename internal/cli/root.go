@@ -7,12 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/rooflab/rooflab/campaign"
 )
 
 // Exit codes of every command.
@@ -54,7 +53,7 @@ func ExitCode(err error) int {
 // Run executes one command line. Errors are printed to stderr once, as one message.
 // Ctrl-C cancels the context of the command, which ends in a state that can be resumed.
 func Run(stdin io.Reader, stdout, stderr io.Writer, args []string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := campaign.Interruptible(context.Background())
 	defer stop()
 	root := newRoot()
 	root.SetIn(stdin)

@@ -13,7 +13,7 @@ import (
 // stopAtOnce is the PreRunE of commands that leave nothing to finish: Ctrl-C ends them as it ends any program, also
 // in the middle of a large file or of a pipe that stays silent.
 func stopAtOnce(cmd *cobra.Command, _ []string) error {
-	signal.Reset(os.Interrupt, syscall.SIGTERM)
+	signal.Reset(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	return cmd.Context().Err() // of a signal that came before
 }
 

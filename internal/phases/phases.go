@@ -8,10 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/rooflab/rooflab/campaign"
@@ -259,7 +257,7 @@ func (o Options) run(ctx context.Context, dir string, srv server, p notebooks.Ph
 // no profiler keeps running on the server. It says what it did, and whether one was open. A profile that is not in the journal is somebody else's.
 // Waiting for the server to write its traces ends with Ctrl-C, also with a second one.
 func StopLostProfile(dir string) (told string, open bool) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := campaign.Interruptible(context.Background())
 	defer stop()
 	switch open, err := campaign.CloseLostProfile(ctx, dir); {
 	case err != nil:
