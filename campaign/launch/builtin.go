@@ -213,7 +213,11 @@ func (sh *shell) binaryTest(t *syntax.BinaryTest) (bool, error) {
 	}
 	if t.Op == syntax.TsReMatch {
 		re, err := regexp.Compile(y)
-		return err == nil && re.MatchString(x), nil
+		if err != nil {
+			return false, nil
+		}
+		found := re.FindStringSubmatch(x)
+		return found != nil, sh.Set("BASH_REMATCH", expand.Variable{Set: true, Kind: expand.Indexed, List: append([]string{}, found...)})
 	}
 	return sh.compare(x, t.Op.String(), y), nil
 }

@@ -35,6 +35,8 @@ func (r *reader) command(argv []string, env *environ, dir string) error {
 		return r.shell(argv, env, dir)
 	case base == "sudo":
 		return r.sudo(argv[1:], env, dir)
+	case base == "ssh":
+		return r.ssh(argv[1:])
 	case base == "su" || base == "runuser" || base == "tmux" || base == "sbatch":
 		return r.commandInText(argv, env, dir)
 	case base == "docker" || base == "podman" || base == "nerdctl":
@@ -90,7 +92,7 @@ func startsProgram(argv []string) bool {
 	case strings.HasPrefix(base, "python"):
 		return len(argv) > 1
 	}
-	return base == "env" || isShell(base) || base == "sudo" || base == "runuser" || base == "su" || base == "docker" || base == "podman" || base == "srun" || base == "apptainer" || base == "singularity" || wrappers[base] || strings.HasSuffix(base, ".sh")
+	return base == "env" || isShell(base) || base == "ssh" || base == "sudo" || base == "runuser" || base == "su" || base == "docker" || base == "podman" || base == "srun" || base == "apptainer" || base == "singularity" || wrappers[base] || strings.HasSuffix(base, ".sh")
 }
 
 func (r *reader) keep(engine, program string, argv []string, env *environ, dir string) {
@@ -206,6 +208,21 @@ func (r *reader) sudo(argv []string, outer *environ, dir string) error {
 		}
 	}
 	return nil
+}
+
+// ssh follows a command on another machine, where nothing of the environment is known but what the command sets.
+func (r *reader) ssh(argv []string) error {
+	i := 0
+	for i < len(argv) && strings.HasPrefix(argv[i], "-") {
+		if len(argv[i]) == 2 && strings.Contains("BbcDEeFIiJLlmOopQRSWw", argv[i][1:]) {
+			i++ // takes a value
+		}
+		i++
+	}
+	if i+1 >= len(argv) {
+		return nil
+	}
+	return newShell(r, newEnviron(false), "").run("ssh", strings.Join(argv[i+1:], " "))
 }
 
 var sudoSwitches = regexp.MustCompile(`^-[ABbEHiKklnPSsv]+$`)

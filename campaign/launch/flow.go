@@ -176,15 +176,25 @@ func (sh *shell) caseClause(c *syntax.CaseClause) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	through := false // ;& goes on with the next item, whatever its patterns
 	for _, item := range c.Items {
+		hit := through
 		for _, p := range item.Patterns {
-			if ok, err := sh.matches(value, p); err != nil || ok {
-				if err != nil {
-					return false, err
-				}
-				return sh.stmts(item.Stmts)
+			if hit {
+				break
+			}
+			if hit, err = sh.matches(value, p); err != nil {
+				return false, err
 			}
 		}
+		if !hit {
+			continue
+		}
+		ok, err := sh.stmts(item.Stmts)
+		if err != nil || sh.r.found != nil || sh.leave != "" || item.Op == syntax.Break {
+			return ok, err
+		}
+		through = item.Op == syntax.Fallthrough
 	}
 	return true, nil
 }
@@ -227,6 +237,7 @@ func (sh *shell) hereDocument(rd *syntax.Redirect) (string, bool) {
 			return "", false
 		}
 	}
+	text = showMarks.Replace(text)
 	if rd.Op == syntax.DashHdoc {
 		lines := strings.Split(text, "\n")
 		for i := range lines {

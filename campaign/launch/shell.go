@@ -88,9 +88,18 @@ func (sh *shell) run(name, text string) error {
 	return err
 }
 
+// Marks of what only the run knows are hidden in the text of a shell inside a shell: < and > are redirections there.
+const hiddenOpen, hiddenClose = "\uE000", "\uE001"
+
+var (
+	runtimeMark = regexp.MustCompile(`<runtime:([^<>\s]*)>`)
+	showMarks   = strings.NewReplacer(hiddenOpen, "<runtime:", hiddenClose, ">")
+)
+
 // parseShell parses bash. The parser joins a comment that ends in a backslash with the next line, which bash does not:
 // such a backslash is blanked and the text parsed again.
 func parseShell(name, text string) (*syntax.File, error) {
+	text = runtimeMark.ReplaceAllString(text, hiddenOpen+"$1"+hiddenClose)
 	for {
 		file, err := syntax.NewParser(syntax.Variant(syntax.LangBash), syntax.KeepComments(true)).Parse(strings.NewReader(text), name)
 		if err != nil {
@@ -117,7 +126,7 @@ func (sh *shell) Get(name string) expand.Variable {
 	text := textVariable
 	switch {
 	case name == "@" || name == "*":
-		return expand.Variable{Set: true, Kind: expand.Indexed, List: sh.args}
+		return expand.Variable{Set: true, Kind: expand.Indexed, List: append([]string{}, sh.args...)} // nil would be one empty word
 	case name == "#":
 		return text(fmt.Sprint(len(sh.args)))
 	case name == "0":
@@ -203,7 +212,9 @@ func (sh *shell) fields(args []*syntax.Word) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, words...)
+		for _, word := range words {
+			out = append(out, showMarks.Replace(word))
+		}
 	}
 	return out, nil
 }
@@ -213,7 +224,7 @@ func (sh *shell) literal(w *syntax.Word) (string, error) {
 	for tries := 0; tries < maxDepth && sh.mustBeSet(err); tries++ {
 		text, err = expand.Literal(sh.config(), w)
 	}
-	return text, err
+	return showMarks.Replace(text), err
 }
 
 // mustBeSet takes ${NAME:?} at its word: the script goes on only if the caller sets NAME, so it is known at run time.
@@ -346,6 +357,7 @@ func (sh *shell) assign(a *syntax.Assign, exported bool) error {
 			}
 			list = append(old, list...)
 		}
+		list = append([]string{}, list...) // nil would be one empty word
 		v.Set, v.Kind, v.List = true, expand.Indexed, list
 	default:
 		text, err := sh.literal(a.Value)

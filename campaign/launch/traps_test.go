@@ -85,6 +85,12 @@ var traps = []form{
 		files: one("vllm serve m --speculative-config {\"method\":\"mtp\"}\n"), read: "s.sh", refused: "is no JSON"},
 
 	// programs that start programs
+	{name: "script: case goes on after ;& and ;;&, groups of =~", files: one("case 70b in 7b) TP=1;; 70b) TP=4;& 8b) X=1;;& 70*) Y=2;; *) Y=3;; esac\n[[ v0.11.0 =~ ^v([0-9]+)\\.([0-9]+) ]] && N=${BASH_REMATCH[2]}\nvllm serve m -tp $TP --seed $X --port $Y$N\n"), read: "s.sh", argv: `["serve","m","-tp","4","--seed","1","--port","211"]`},
+	{name: "script: no arguments and an empty array are no words", files: one("A=()\nvllm serve m \"${A[@]}\" \"$@\" \"${@:2}\"\n"), read: "s.sh", argv: `["serve","m"]`},
+	{name: "slurm: what only the run knows, inside the text of a shell",
+		files: one("#!/bin/bash\n#SBATCH -N 2\nnodes=( $(scontrol show hostnames $SLURM_JOB_NODELIST) )\nsrun -w \"$nodes\" bash -c \"vllm serve m --host ${nodes[0]} --port 1\" &\nwait\n"),
+		read:  "s.sh", argv: `["serve","m","--host","\u003cruntime:nodes\u003e","--port","1"]`},
+	{name: "ssh: the environment stays here", files: one("export A=1\nssh -p 22 -t gpu1 'cd /x && B=2 vllm serve m --port 1'\n"), read: "s.sh", argv: `["serve","m","--port","1"]`, env: map[string]string{"A": "-", "B": "2"}},
 	{name: "sudo forgets the environment, but takes assignments and what it is told to keep",
 		files: one("export A=1 B=2\nsudo -u vllm --preserve-env=B -H C=3 /opt/bin/vllm serve m\n"), read: "s.sh", model: "m", env: map[string]string{"A": "-", "B": "2", "C": "3"}},
 	{name: "sudo -E keeps it, su -c and runuser -c take a text",
