@@ -347,11 +347,12 @@ func (u *unitFiles) ReadFile(name string) ([]byte, error) {
 	return nil, err
 }
 
-// Glob lists drop-ins.
+// Glob lists drop-ins, which systemctl printed with the unit, and environment files that a pattern names.
 func (u *unitFiles) Glob(pattern string) ([]string, error) {
 	dir, last := path.Split(pattern)
 	var found []string
-	if u.texts != nil {
+	dropIns := strings.HasSuffix(dir, ".d/") && strings.HasSuffix(last, ".conf")
+	if u.texts != nil && dropIns {
 		for name := range u.texts {
 			if ok, _ := path.Match(pattern, name); ok {
 				found = append(found, name)
@@ -359,7 +360,11 @@ func (u *unitFiles) Glob(pattern string) ([]string, error) {
 		}
 		return found, nil // launch sorts them
 	}
-	files, err := u.host.List(u.ctx, path.Join(u.dir, dir))
+	at := path.Join(u.dir, dir)
+	if !dropIns {
+		at = "/" + dir
+	}
+	files, err := u.host.List(u.ctx, at)
 	for _, f := range files {
 		if ok, _ := path.Match(last, f.Name); ok {
 			found = append(found, dir+f.Name)

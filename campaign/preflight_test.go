@@ -72,6 +72,24 @@ Environment=NCCL_PROTO=LL128 A=1
 	}
 }
 
+func TestEnvironmentFilesOfAPatternAreThoseOfTheHost(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"20.env": "A=2\n", "10.env": "A=1\nB=1\n", "x.conf": "A=3\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files := &unitFiles{ctx: context.Background()}
+	files.unit("vllm.service", "# /etc/systemd/system/vllm.service\n[Service]\nEnvironmentFile="+dir+"/*.env\nExecStart=/usr/bin/vllm serve m\n")
+	s, err := launch.Unit(files, "vllm.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Getenv("A") != "2" || s.Getenv("B") != "1" {
+		t.Errorf("A is %q, B is %q", s.Getenv("A"), s.Getenv("B"))
+	}
+}
+
 func TestWhatAMachineSaysIsRead(t *testing.T) {
 	var m Machine
 	m.read("nsys\tNVIDIA Nsight Systems version 2025.3.2.474-253236389321v0\nncu\tVersion 2025.2.1.0 (build 35987062) (public-release)\ncounters\t1\ncaps\t00000000a80425fb\n" +

@@ -193,7 +193,10 @@ func (r *reader) unitEnv(entries []entry, sp specifiers) (*environ, error) {
 		files := []string{resolve("", name)}
 		if strings.ContainsAny(name, "*?[") {
 			found, err := fs.Glob(r.fsys, files[0])
-			if err != nil || len(found) > 0 {
+			if err != nil {
+				return nil, fmt.Errorf("EnvironmentFile: %w", err)
+			}
+			if len(found) > 0 {
 				files = found
 			}
 		}
