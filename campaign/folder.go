@@ -61,6 +61,25 @@ func outside(c data.Campaign) string {
 	return ""
 }
 
+// CheckFolder refuses a folder of something else: a run would put its files between, and hash all of them into a manifest.
+// A folder that is not there, or holds nothing but what a campaign may hold, is as good as a campaign's own.
+func CheckFolder(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil || exists(filepath.Join(dir, data.ManifestFile)) {
+		return nil // who makes the folder or reads the manifest says what is wrong
+	}
+	for _, e := range entries {
+		switch name := e.Name(); name {
+		case "host", "micro", "model", "notebooks", "results", "runs", baselineFile, "go.mod", "go.sum":
+		default:
+			if !strings.HasPrefix(name, ".") {
+				return fmt.Errorf("%s has no %s and holds other things, such as %s, so it is no campaign folder", dir, data.ManifestFile, name)
+			}
+		}
+	}
+	return nil
+}
+
 // Init makes a campaign folder: the manifest of the campaign in from with its model, hardware and notes (to be edited when
 // another server is measured), the model's config.json, the host files and the baseline, but no runs and no results.
 // With from "" the manifest is one to fill in. A folder that has a manifest already is left as it is.

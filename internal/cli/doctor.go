@@ -33,7 +33,7 @@ Only a profile that the campaign's own journal notes is closed, and only when th
 any other one belongs to somebody else. A process that outlived its run and closes the profile itself is waited for,
 and so is the server while it writes its traces; what is waited for is shown, and Ctrl-C does no harm.
 Rounds that were measured in part are named; rooflab run --resume finishes them.
-Without DIR it is the campaign around the working directory.`,
+Without DIR it is the campaign around the working directory, else the folder campaign, as for rooflab run.`,
 		Example: `  rooflab doctor kimi
   rooflab doctor --look --json kimi glm
   ROOFLAB_API_KEY=... rooflab doctor kimi`,
@@ -42,9 +42,9 @@ Without DIR it is the campaign around the working directory.`,
 				return err
 			}
 			if len(dirs) == 0 {
-				here := campaign.FolderAbove(".")
-				if here == "" {
-					return usagef("no campaign folder here or above; give one: rooflab doctor DIR")
+				here := campaignHere()
+				if _, err := campaign.ReadManifest(here); err != nil {
+					return usagef("no campaign folder here or above, and none in %s; give one: rooflab doctor DIR", here)
 				}
 				dirs = []string{here}
 			}

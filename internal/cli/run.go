@@ -58,6 +58,9 @@ A profile that is open when the run is stopped or dies is closed: by the run, by
 			if o.Dir == "" {
 				o.Dir = campaignHere()
 			}
+			if err := campaign.CheckFolder(o.Dir); err != nil {
+				return usagef("%v; give another with --campaign", err)
+			}
 			for _, s := range numbers {
 				n, err := strconv.Atoi(s)
 				if err != nil || n < 0 || n >= len(notebooks.Phases()) {
