@@ -24,11 +24,15 @@ func (s *Session) findFolder(ctx context.Context) error {
 		return nil
 	}
 	said, own := s.traceDir, ""
+	var failed error
 	if said == "" || s.engineName == engineSGLang {
-		own = s.profilerDir(ctx)
+		own, failed = s.profilerDir(ctx)
 	}
 	dir := cmp.Or(said, own)
-	if dir == "" {
+	switch {
+	case dir == "" && failed != nil:
+		return fmt.Errorf("where the server writes its traces is not known without --trace-dir: %w", failed)
+	case dir == "":
 		return errNoFolder
 	}
 	if s.host.Local() {
@@ -66,32 +70,35 @@ func (s *Session) noTraces(found int, why error) error {
 }
 
 // profilerDir asks the server's own process where it writes its traces: the torch_profiler_dir of its command line.
-// It returns "" when no process is found, may be read, or says so.
-func (s *Session) profilerDir(ctx context.Context) string {
+// It returns "" when no process is found, may be read, or says so, and an error when the host that was named is not reached.
+func (s *Session) profilerDir(ctx context.Context) (string, error) {
 	at, err := url.Parse(s.client.Target())
 	if err != nil || s.host.Local() && !here(at.Hostname()) {
-		return ""
+		return "", nil
 	}
 	found, err := s.host.Servers(ctx)
+	if err != nil && !s.host.Local() {
+		return "", err // the host that was named cannot be reached: with --trace-dir it could not be read either
+	}
 	if err != nil {
-		return ""
+		return "", nil
 	}
 	p, err := pick(found, at.Port(), s.host.Local())
 	if err != nil {
-		return "" // the caller asks for the folder
+		return "", nil // the caller asks for the folder
 	}
 	server, err := launch.Process(p.Cmdline, p.Environ)
 	if err != nil {
-		return ""
+		return "", nil
 	}
 	if server.Version, err = s.engine().Version(ctx); err != nil {
-		return ""
+		return "", nil
 	}
 	dir := server.Profiler().Dir
 	if dir != "" && !path.IsAbs(dir) && p.Dir != "" {
 		dir = path.Join(p.Dir, dir)
 	}
-	return dir
+	return dir, nil
 }
 
 // here says that a name in an address is this machine's.
