@@ -40,7 +40,7 @@ func FromEnv(target string) (Options, error) {
 	}
 	b, err := os.ReadFile(name)
 	if err != nil {
-		return o, fmt.Errorf("read the API key: %w; ROOFLAB_API_KEY_FILE names the file", err)
+		return o, fmt.Errorf("read the API key: %w; --api-key-file or ROOFLAB_API_KEY_FILE names the file", err)
 	}
 	if o.APIKey = strings.TrimSpace(string(b)); o.APIKey == "" {
 		return o, fmt.Errorf("read the API key: %s is empty", name)

@@ -107,7 +107,7 @@ func TestKeyIsSentAndShownNowhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = c.Version(context.Background())
-	wantError(t, "401", err, nil, "Incorrect API key: [API key]", "set ROOFLAB_API_KEY")
+	wantError(t, "401", err, nil, "Incorrect API key: [API key]", "API key in ROOFLAB_API_KEY")
 	_, errStream := c.Stream(context.Background(), Completion{Prompt: []int{1}, MaxTokens: 1}, time.Now(), func(Chunk) {})
 	_, errKey := New(Options{Target: "x", APIKey: secretKey + "\nsecond line"})
 	wantError(t, "two lines", errKey, nil, "the API key holds blanks")

@@ -35,7 +35,7 @@ func (e *StatusError) Error() string {
 	}
 	switch {
 	case e.Status == http.StatusUnauthorized:
-		s += "; set ROOFLAB_API_KEY to the server's API key"
+		s += "; give the server's own API key in ROOFLAB_API_KEY or with --api-key-file"
 	case e.Status == http.StatusProxyAuthRequired:
 		s += "; put the proxy's user and password into HTTP_PROXY, or name the server in NO_PROXY"
 	case e.Status == http.StatusBadRequest && plainOnHTTPS.MatchString(e.Message):
