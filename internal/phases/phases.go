@@ -44,13 +44,18 @@ type Options struct {
 
 // Error says which notebook stopped the campaign. What was measured before stays in the folder.
 type Error struct {
-	Phase notebooks.Phase
-	Dir   string
-	Err   error
+	Phase   notebooks.Phase
+	Dir     string
+	Err     error
+	Stopped bool // from outside: nothing is to be put right before the next run
 }
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("phase %d stopped: %v\nwhat was measured before is kept in %s; the same command with --resume goes on there", e.Phase.Number, e.Err, e.Dir)
+	when := " once the cause is gone"
+	if e.Stopped {
+		when = ""
+	}
+	return fmt.Sprintf("phase %d stopped: %v\nwhat was measured before is kept in %s; the same command with --resume goes on there%s", e.Phase.Number, e.Err, e.Dir, when)
 }
 
 func (e *Error) Unwrap() error { return e.Err }
@@ -84,14 +89,14 @@ func Run(ctx context.Context, o Options) error {
 	for _, p := range todo {
 		if p.Number == 1 { // before a cell with its limit of time waits for what an earlier run left open
 			if _, err := campaign.CloseLostProfile(ctx, dir); err != nil {
-				return &Error{Phase: p, Dir: o.Dir, Err: err}
+				return &Error{Phase: p, Dir: o.Dir, Err: err, Stopped: ctx.Err() != nil}
 			}
 		}
 		if o.Begin != nil {
 			o.Begin(p)
 		}
 		if err := o.run(ctx, dir, srv, p); err != nil {
-			return &Error{Phase: p, Dir: o.Dir, Err: err}
+			return &Error{Phase: p, Dir: o.Dir, Err: err, Stopped: ctx.Err() != nil}
 		}
 	}
 	if _, err := campaign.Archive(dir, ""); err != nil {
