@@ -25,9 +25,17 @@ func (m Model) StepTable(tp int64, tokens ...int64) (data.Table, error) {
 	return r.StepTable(tokens...), nil
 }
 
+// which says which rank a table is of.
+func (r Rank) which() string {
+	if r.TP == 1 {
+		return "the only rank"
+	}
+	return fmt.Sprintf("one of %d ranks", r.TP)
+}
+
 // Shapes returns the table of every GEMM of a decode step of the tokens.
 func (r Rank) Shapes(tokens int64) data.Table {
-	t := data.Table{ID: "shapes", Title: fmt.Sprintf("GEMMs of one decode step of %d tokens on one of %d ranks", tokens, r.TP),
+	t := data.Table{ID: "shapes", Title: fmt.Sprintf("GEMMs of one decode step of %d tokens on %s", tokens, r.which()),
 		Columns: []data.Column{{Head: "Component"}, {Head: "Part"}, {Head: "Calls", Unit: "a step", Numeric: true},
 			{Head: "M", Numeric: true}, {Head: "N", Numeric: true}, {Head: "K", Numeric: true},
 			{Head: "Matrices", Unit: "read", Numeric: true}, {Head: "Weights"}, {Head: "Bytes", Unit: "MB a call", Numeric: true},
@@ -49,7 +57,7 @@ func (r Rank) Shapes(tokens int64) data.Table {
 
 // StepTable returns the totals of a decode step, one column for each number of tokens.
 func (r Rank) StepTable(tokens ...int64) data.Table {
-	t := data.Table{ID: "step", Title: fmt.Sprintf("One decode step on one of %d ranks", r.TP), Columns: []data.Column{{Head: "Quantity"}, {Head: "Unit"}},
+	t := data.Table{ID: "step", Title: "One decode step on " + r.which(), Columns: []data.Column{{Head: "Quantity"}, {Head: "Unit"}},
 		Note: "Weights: every GEMM once. FLOP: GEMMs only, without attention over the KV cache."}
 	rows := []data.Row{
 		{Cells: []string{"Distinct experts a layer, expected", "of " + units.Count(r.Model.Experts)}},

@@ -14,7 +14,7 @@ func newSite() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "site",
 		Short: "Publish a campaign as a static site that opens from a folder",
-		Example: `  rooflab site build data/campaigns/kimi-k2.5-h200 -o site
+		Example: `  rooflab site build data/campaigns/h200x2-kimi-k2.5-int4 -o site
   rooflab site check site`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -32,7 +32,7 @@ func newSiteBuild() *cobra.Command {
 		Long: `Build reads the executed notebooks and the manifest of a campaign and writes the site.
 It runs nothing and loads nothing. A link that leads nowhere stops it before anything is written;
 a notebook that cannot be read has no page, and the command exits with 1 after it wrote the others.`,
-		Example: `  rooflab site build data/campaigns/kimi-k2.5-h200 -o site
+		Example: `  rooflab site build data/campaigns/h200x2-kimi-k2.5-int4 -o site
   xdg-open site/index.html`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -67,7 +67,7 @@ func newSiteServe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "serve CAMPAIGN",
 		Short:   "Serve the site on this machine and rebuild it when the campaign changes",
-		Example: "  rooflab site serve data/campaigns/kimi-k2.5-h200 --port 8000",
+		Example: "  rooflab site serve data/campaigns/h200x2-kimi-k2.5-int4 --port 8000",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := sitegen.Listen(cmd.Context(), sitegen.Options{In: args[0], Out: out}, port, cmd.ErrOrStderr())

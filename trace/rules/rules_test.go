@@ -125,6 +125,7 @@ func TestSentencesFitOddCampaigns(t *testing.T) {
 		{Micro{Loads: []int{1, 64}, Experts: 384, ExpertsHit: []float64{8, 285}}.Growth(), "64 times the streams make each exchange as many times as large, while the experts’ weights are read once however many tokens want them: 8 of 384 experts a layer at one stream, 285 at 64."},
 		{Micro{Loads: []int{1, 64}, Setting: []Alternative{{1, 1}}, ExpertNs: []int64{1, 2}}.ReadTogether(), ""},
 		{LayerTitle([]breakdown.Slice{{DurNs: 5000, Component: "mlp.dense"}}), "One layer takes 5 µs"},
+		{LayerTitle([]breakdown.Slice{{DurNs: 1000, Component: "moe.experts"}, {StartNs: 1000, DurNs: 4000}}), "One layer: 1 expert GEMM takes 20 % of its 5 µs"},
 		{LikeBaseline(data.Baseline{}, data.BaselineShare{Component: "allreduce", LowPct: 10, HighPct: 60}, ws, data.Ref{}).Text, "Met at every load. 123 calls a step."},
 	} {
 		if got := strings.ReplaceAll(c.got, "\u00a0", " "); got != c.want {

@@ -157,15 +157,22 @@ func LayerTitle(slices []breakdown.Slice) string {
 		return "No layer was found"
 	}
 	var parts []string
-	for _, c := range []string{"allreduce", "moe.experts"} {
-		if n[c] > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n[c], map[string]string{"allreduce": "all-reduces", "moe.experts": "expert GEMMs"}[c]))
+	for _, c := range []struct{ component, one string }{{"allreduce", "all-reduce"}, {"moe.experts", "expert GEMM"}} {
+		switch k := n[c.component]; {
+		case k == 1:
+			parts = append(parts, "1 "+c.one)
+		case k > 1:
+			parts = append(parts, fmt.Sprintf("%d %ss", k, c.one))
 		}
 	}
-	if len(parts) == 0 {
+	take := "take"
+	switch n["allreduce"] + n["moe.experts"] {
+	case 0:
 		return fmt.Sprintf("One layer takes %s µs", units.Us(end, 0))
+	case 1:
+		take = "takes"
 	}
-	return fmt.Sprintf("One layer: %s take %s of its %s µs", list(parts), percent(units.Percent(big, end, 0)), units.Us(end, 0))
+	return fmt.Sprintf("One layer: %s %s %s of its %s µs", list(parts), take, percent(units.Percent(big, end, 0)), units.Us(end, 0))
 }
 
 // GraphsTitle heads the figure of one load with and without CUDA graphs: how much longer the step is, and how much of it is idle.
