@@ -134,6 +134,9 @@ func Reachable(ctx context.Context, address string) error {
 	return err
 }
 
+// mainRun is the name of a run that nobody gave another.
+const mainRun = "main"
+
 func (s *Session) runName() string {
 	switch {
 	case s.opts.Run != "":
@@ -148,7 +151,7 @@ func (s *Session) runName() string {
 			return from.Main // the runner replays it
 		}
 	}
-	return "main"
+	return mainRun
 }
 
 // Close ends the replay that Open may have started, and removes its files.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rooflab/rooflab/campaign/sglang"
 	"github.com/rooflab/rooflab/campaign/vllm"
+	"github.com/rooflab/rooflab/data"
 )
 
 // engine is what differs between the servers that a campaign can measure. All else, completions, models, health and
@@ -27,6 +28,15 @@ const (
 	engineVLLM   = "vllm"
 	engineSGLang = "sglang"
 )
+
+// engineTitle names the engine of a run, as in "vLLM 0.32.0"; "" when it is not known.
+func engineTitle(e data.Environment) string {
+	name := map[string]string{engineVLLM: "vLLM", engineSGLang: "SGLang"}[e.Engine]
+	if name == "" || e.Version == "" {
+		return ""
+	}
+	return name + " " + e.Version
+}
 
 // speak returns the engine with a name for a server. output is where SGLang is told to write traces, see findFolder; vLLM
 // was told when it was started.

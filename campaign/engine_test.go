@@ -76,12 +76,19 @@ func TestRoundAgainstSGLang(t *testing.T) {
 // sglangProcess starts a process that looks like an SGLang server on a port, with a variable in its environment.
 func sglangProcess(t *testing.T, port, variable string) {
 	t.Helper()
+	serverProcess(t, "sglang.launch_server", variable, "python3", "-m", "sglang.launch_server", "--model-path", "/models/tiny", "--port", port)
+}
+
+// serverProcess starts a process with a command line and a variable of its own. script is the word of the line that the shell,
+// which it really is, takes for a script.
+func serverProcess(t *testing.T, script, variable string, line ...string) {
+	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "sglang.launch_server"), []byte("read -r end\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, script), []byte("read -r end\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	p := exec.Command("/bin/sh")
-	p.Args = []string{"python3", "-m", "sglang.launch_server", "--model-path", "/models/tiny", "--port", port}
+	p.Args = line
 	p.Dir, p.Env = dir, []string{variable}
 	stdin, err := p.StdinPipe()
 	if err != nil {

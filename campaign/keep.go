@@ -236,6 +236,9 @@ func (s *Session) introduce(run data.Run) error {
 	if s.manifest.Measured == "" {
 		s.manifest.Measured = measured
 	}
+	if s.manifest.Hardware.Engine == "" {
+		s.manifest.Hardware.Engine = engineTitle(run.Environment)
+	}
 	s.manifest.Main, s.manifest.Runs = run.Name, []data.RunRef{{Name: run.Name, What: run.What}}
 	return writeJSON(filepath.Join(s.dir, data.ManifestFile), s.manifest)
 }

@@ -91,7 +91,7 @@ func (o PlanOptions) round(c int) []Step {
 		Step{Do: "run", Times: "1", With: words(o.Host.FreeWords(dir), "ask for free space at "+dir), Why: "is there room for more?"},
 		quiet, metrics("counters before"),
 		completion(out+defaultWindow+slackTokens, "the load again, cut after the window; as long as the model allows"), during,
-		Step{Do: "POST /start_profile", Times: "1", With: fmt.Sprintf(`{"profile_prefix": "rooflab-%s-c%d-TIME", "max_iterations": %d}`, cmp.Or(o.Run, "main"), c, backstop(defaultWindow)),
+		Step{Do: "POST /start_profile", Times: "1", With: fmt.Sprintf(`{"profile_prefix": "rooflab-%s-c%d-TIME", "max_iterations": %d}`, cmp.Or(o.Run, mainRun), c, backstop(defaultWindow)),
 			Why: "when all streams decode; the server stands still while it starts"},
 		Step{Do: "POST /stop_profile", Times: "1", Why: fmt.Sprintf("after %d steps or %d s; the server stands still while it writes the traces", defaultWindow, defaultSecond)},
 		metrics("counters after"),

@@ -40,6 +40,9 @@ func (s *Session) findFolder(ctx context.Context) error {
 		if dir, err = filepath.Abs(dir); err != nil {
 			return err
 		}
+		if err := s.elsewhere(ctx, dir); err != nil {
+			return err
+		}
 		s.folder = sharedFolder{dir}
 	} else {
 		s.folder = hostFolder{s.host, dir, filepath.Join(s.dir, ".fetch"), func(detail string) { s.tell("fetch the traces", detail) }}
@@ -49,6 +52,19 @@ func (s *Session) findFolder(ctx context.Context) error {
 		s.output = dir
 	}
 	return nil
+}
+
+// elsewhere refuses a folder that is not there when the server's own process names another one that is: a server makes its
+// folder with the first trace, but not one that was mistyped.
+func (s *Session) elsewhere(ctx context.Context, dir string) error {
+	if exists(dir) || s.engineName == engineSGLang {
+		return nil
+	}
+	own, err := s.profilerDir(ctx)
+	if err != nil || own == "" || own == dir || !exists(own) {
+		return nil // nothing is known that says otherwise
+	}
+	return fmt.Errorf("--trace-dir %s is not there, and the server's own command line says %s: give that, or leave --trace-dir out", dir, own)
 }
 
 var errNoTraces = errors.New("no complete trace has appeared where it was looked for")

@@ -3,6 +3,7 @@ package campaign
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -231,6 +232,29 @@ func TestRefusedProfilesAreExplained(t *testing.T) {
 		if o.SecondStart != "" && !server.ProfileOpen() {
 			t.Error("somebody else's profile was closed")
 		}
+	}
+}
+
+// A folder that was mistyped is found out before the server is disturbed.
+func TestTraceDirThatIsNotTheServersIsRefused(t *testing.T) {
+	server, err := replay.Start(context.Background(), replay.Options{Dir: archived(), Speed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	target := live(t, server, func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPost {
+			t.Errorf("the server was sent %s", r.URL.Path)
+		}
+		return false
+	})
+	_, port, _ := strings.Cut(strings.TrimPrefix(target, "http://"), ":")
+	config := fmt.Sprintf(`{"profiler":"torch","torch_profiler_dir":%q}`, server.TraceDir)
+	serverProcess(t, "serve", "HOME=/", "vllm", "serve", "m", "--port", port, "--profiler-config", config)
+	s := open(t, t.TempDir(), Options{Target: target, TraceDir: server.TraceDir + "x"})
+	_, err = s.Round(RoundOptions{Streams: 1, OutputTokens: 10, WindowSteps: 2})
+	if want := "--trace-dir " + server.TraceDir + "x is not there, and the server's own command line says " + server.TraceDir; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -116,5 +117,17 @@ func TestFinishedRoundIsNotMeasuredAgain(t *testing.T) {
 	}
 	if n, _ := m.Sum("vllm:generation_tokens_total"); n != 0 {
 		t.Errorf("the finished round was measured again: %v tokens", n)
+	}
+}
+
+func TestLineIntroducesACampaignThatNobodyDescribed(t *testing.T) {
+	c := data.Campaign{ID: "kimi", Main: mainRun, Measured: "2026-12-01", Model: data.Model{Served: "tiny-moe"},
+		Hardware: data.Hardware{Engine: engineTitle(data.Environment{Engine: engineVLLM, Version: "0.32.0"})}}
+	if got, want := Line(c), "Campaign kimi · tiny-moe · vLLM 0.32.0 · measured 1 December 2026"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	c.Main = "eager"
+	if got := Line(c); !strings.HasPrefix(got, "Campaign eager · ") {
+		t.Errorf("%q", got)
 	}
 }

@@ -1,6 +1,7 @@
 package campaign
 
 import (
+	"cmp"
 	"fmt"
 	"sort"
 	"strings"
@@ -13,10 +14,10 @@ import (
 // Line introduces a campaign in one line: run, model, software, hardware, date.
 func Line(c data.Campaign) string {
 	name := c.ID
-	if c.Main != "" {
+	if c.Main != "" && c.Main != mainRun {
 		name = c.Main
 	}
-	return join(" · ", prefixed("Campaign ", name), join(", ", head(c.Model.Name), head(c.Model.Quantisation)), c.Hardware.Engine,
+	return join(" · ", prefixed("Campaign ", name), join(", ", cmp.Or(head(c.Model.Name), c.Model.Served), head(c.Model.Quantisation)), c.Hardware.Engine,
 		join(", ", gpus(c), head(c.Hardware.Network)), prefixed("measured ", date(c.Measured)))
 }
 

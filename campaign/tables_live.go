@@ -78,18 +78,9 @@ func liveTitle(rounds []data.Round) string {
 	case n > 0:
 		title = units.Count(n) + " requests were preempted for lack of KV cache"
 	}
-	tenths, still := int64(-1), int64(0) // of a percent, how much longer; -1 when it was not measured
+	still := int64(0)
 	for _, r := range rounds {
 		still = max(still, r.StartNs+r.StopNs)
-		if was, with := steadyNs(r.Unprofiled), steadyNs(r.Profiled); was > 0 && with > 0 {
-			tenths = max(tenths, 1000*(with-was)/was, 0)
-		}
-	}
-	switch {
-	case tenths > 0:
-		title += "; while profiled, tokens came up to " + units.Fixed(tenths, 10, 1) + " % slower"
-	case tenths == 0:
-		title += "; while profiled, tokens came no slower"
 	}
 	if still > 0 {
 		title += "; to start and stop the profiler it stood still for up to " + units.Fixed(still, 1e9, 1) + " s"

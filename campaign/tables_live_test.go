@@ -20,7 +20,7 @@ func TestWhatHappenedOnALiveServerIsShownByLoad(t *testing.T) {
 			Metrics: deltas(16384, 6144, 3, 16384, 4096), StartNs: 230e6, StopNs: 3390e6, Notes: []string{"failed requests, 2: timeout", "1 of 2 ranks: no complete trace came from rank 1"}},
 		{Streams: 256, Unprofiled: &data.LoadResult{SteadyITLNs: 90e6}, Metrics: deltas(65536, 24576, 0, 65536, 0)},
 	}
-	want := `The live server meanwhile: 3 requests were preempted for lack of KV cache; while profiled, tokens came up to 12.5 % slower; to start and stop the profiler it stood still for up to 3.6 s
+	want := `The live server meanwhile: 3 requests were preempted for lack of KV cache; to start and stop the profiler it stood still for up to 3.6 s
 
 On the server                               C = 1       C = 64       C = 256
 ────────────────────────────────────────────────────────────────────────────

@@ -39,7 +39,7 @@ func TestRealServerDoesWhatTheClientSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = wrong.Models(ctx)
-	wantError(t, "another key", err, nil, "401", "set ROOFLAB_API_KEY")
+	wantError(t, "another key", err, nil, "401", "API key in ROOFLAB_API_KEY")
 
 	before, err := c.Metrics(ctx)
 	if err != nil {
