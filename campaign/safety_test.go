@@ -264,7 +264,7 @@ func TestTraceThatClaimsTooManyRanksIsNotWaitedFor(t *testing.T) {
 
 // aboutAfter finds the notes that depend on how busy this machine is.
 func aboutAfter(note string) bool {
-	return strings.HasPrefix(note, afterProfile) || strings.HasPrefix(note, withProfiler) || strings.Contains(note, "too little CPU time")
+	return strings.HasPrefix(note, afterProfile) || strings.HasPrefix(note, withProfiler) || strings.Contains(note, "short of CPU time")
 }
 
 // A round whose pass after the profile is measured again must not keep what was said about the one before.
