@@ -1,7 +1,6 @@
 package campaign
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -42,11 +41,7 @@ var startTime = regexp.MustCompile(`(?m)^process_start_time_seconds .*$`)
 
 func startServer(t *testing.T) *fakeServer {
 	t.Helper()
-	r, err := replay.Start(context.Background(), replay.Options{Dir: archived(), Speed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.Close() })
+	r := recordedServer(t)
 	s := &fakeServer{Server: r}
 	s.process.Store(1000)
 	s.url = others(t, r, s.take, func(page string) string {
@@ -378,11 +373,7 @@ func TestTracesAboveTheLimitAreNotWrittenTwice(t *testing.T) {
 }
 
 func TestRoundSaysHowFullTheKVCacheWas(t *testing.T) {
-	server, err := replay.Start(context.Background(), replay.Options{Dir: archived(), Speed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
+	server := recordedServer(t)
 	usage := regexp.MustCompile(`(?m)^(vllm:kv_cache_usage_perc.*) .*$`)
 	url := others(t, server, func(*http.Request) bool { return false }, func(page string) string { return usage.ReplaceAllString(page, "$1 0.42") })
 	s := open(t, t.TempDir(), Options{Target: url, TraceDir: server.TraceDir})

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rooflab/rooflab/campaign/replay"
 	"github.com/rooflab/rooflab/campaign/vllm"
 	"github.com/rooflab/rooflab/internal/flock"
 )
@@ -86,11 +85,7 @@ func TestInterruptWhileTheServerWritesDoesNoHarm(t *testing.T) {
 
 // The round's own stop is bounded as well. Afterwards nobody works with the profile, although the process lives on.
 func TestRoundWhoseStopIsNeverAnsweredLeavesItsProfileToTheNext(t *testing.T) {
-	server, err := replay.Start(context.Background(), replay.Options{Dir: archived(), Speed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
+	server := recordedServer(t)
 	url := live(t, server, func(_ http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path != "/stop_profile" {
 			return false
@@ -100,7 +95,7 @@ func TestRoundWhoseStopIsNeverAnsweredLeavesItsProfileToTheNext(t *testing.T) {
 	})
 	s := open(t, t.TempDir(), Options{Target: url, TraceDir: server.TraceDir})
 	s.flush = 50 * time.Millisecond
-	_, err = s.Round(RoundOptions{Streams: 1, OutputTokens: 10, WindowSteps: 2})
+	_, err := s.Round(RoundOptions{Streams: 1, OutputTokens: 10, WindowSteps: 2})
 	if err == nil || !strings.Contains(err.Error(), "the profile may still be open; `rooflab doctor "+s.dir+"` closes it") {
 		t.Errorf("%v", err)
 	}

@@ -1,23 +1,16 @@
 package campaign
 
 import (
-	"context"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/rooflab/rooflab/campaign/replay"
 )
 
 // What a dry run announces is what a round sends: the same requests, in the same order, and no other.
 func TestARoundSendsWhatItsPlanAnnounces(t *testing.T) {
-	server, err := replay.Start(context.Background(), replay.Options{Dir: archived(), Speed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
+	server := recordedServer(t)
 	var mu sync.Mutex
 	var sent []string
 	url := live(t, server, func(_ http.ResponseWriter, r *http.Request) bool {

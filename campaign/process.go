@@ -40,8 +40,10 @@ func (s *Session) findFolder(ctx context.Context) error {
 		if dir, err = filepath.Abs(dir); err != nil {
 			return err
 		}
-		if err := s.elsewhere(ctx, dir); err != nil {
-			return err
+		if said != "" {
+			if err := s.elsewhere(ctx, dir); err != nil {
+				return err
+			}
 		}
 		s.folder = sharedFolder{dir}
 	} else {

@@ -160,11 +160,7 @@ func TestProfileIsClosedOnTheServerThatHasIt(t *testing.T) {
 
 // A server with several ranks may have started the profiler on some of them before it answered with an error.
 func TestStartThatFailsInTheServerIsStopped(t *testing.T) {
-	server, err := replay.Start(context.Background(), replay.Options{Dir: archived(), Speed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
+	server := recordedServer(t)
 	var stops atomic.Int64
 	target := live(t, server, func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path == "/stop_profile" {
@@ -186,11 +182,7 @@ func TestStartThatFailsInTheServerIsStopped(t *testing.T) {
 }
 
 func TestStopIsSentAgainWhenTheConnectionBreaks(t *testing.T) {
-	server, err := replay.Start(context.Background(), replay.Options{Dir: archived(), Speed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
+	server := recordedServer(t)
 	var stops atomic.Int64
 	target := live(t, server, func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path == "/stop_profile" && stops.Add(1) == 1 {
@@ -237,11 +229,7 @@ func TestRefusedProfilesAreExplained(t *testing.T) {
 
 // A folder that was mistyped is found out before the server is disturbed.
 func TestTraceDirThatIsNotTheServersIsRefused(t *testing.T) {
-	server, err := replay.Start(context.Background(), replay.Options{Dir: archived(), Speed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
+	server := recordedServer(t)
 	target := live(t, server, func(_ http.ResponseWriter, r *http.Request) bool {
 		if r.Method == http.MethodPost {
 			t.Errorf("the server was sent %s", r.URL.Path)
@@ -252,7 +240,7 @@ func TestTraceDirThatIsNotTheServersIsRefused(t *testing.T) {
 	config := fmt.Sprintf(`{"profiler":"torch","torch_profiler_dir":%q}`, server.TraceDir)
 	serverProcess(t, "serve", "HOME=/", "vllm", "serve", "m", "--port", port, "--profiler-config", config)
 	s := open(t, t.TempDir(), Options{Target: target, TraceDir: server.TraceDir + "x"})
-	_, err = s.Round(RoundOptions{Streams: 1, OutputTokens: 10, WindowSteps: 2})
+	_, err := s.Round(RoundOptions{Streams: 1, OutputTokens: 10, WindowSteps: 2})
 	if want := "--trace-dir " + server.TraceDir + "x is not there, and the server's own command line says " + server.TraceDir; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
 	}
@@ -302,11 +290,7 @@ func live(t *testing.T, server *replay.Server, change func(w http.ResponseWriter
 }
 
 func TestRoundOnALiveServer(t *testing.T) {
-	server, err := replay.Start(context.Background(), replay.Options{Dir: archived(), Speed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
+	server := recordedServer(t)
 	s := open(t, t.TempDir(), Options{Target: live(t, server, nil), TraceDir: server.TraceDir})
 	s.patience = 300 * time.Millisecond
 	host, _ := os.Hostname()
@@ -428,11 +412,7 @@ func TestServersThatShowOtherPeoplesProfiles(t *testing.T) {
 }
 
 func TestTroubleOfALiveServer(t *testing.T) {
-	server, err := replay.Start(context.Background(), replay.Options{Dir: archived(), Speed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
+	server := recordedServer(t)
 	o := RoundOptions{Streams: 1, OutputTokens: 10, WindowSteps: 2}
 
 	s := open(t, t.TempDir(), Options{Target: live(t, server, nil)})
@@ -459,7 +439,7 @@ func TestTroubleOfALiveServer(t *testing.T) {
 		return true
 	})
 	s = open(t, t.TempDir(), Options{Target: broken, TraceDir: server.TraceDir})
-	_, err = s.Round(o)
+	_, err := s.Round(o)
 	var status *vllm.StatusError
 	if err == nil || !errors.As(err, &status) || !strings.Contains(err.Error(), "curl -X POST "+broken+"/stop_profile") {
 		t.Errorf("a stop that fails: %v", err)

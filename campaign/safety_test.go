@@ -119,11 +119,7 @@ func others(t *testing.T, server *replay.Server, seen func(r *http.Request) (ref
 
 // The traces take long to fetch; meanwhile the server may die and come again.
 func TestPassAfterTheProfileIsNotMeasuredOnAnotherProcess(t *testing.T) {
-	server, err := replay.Start(context.Background(), replay.Options{Dir: archived(), Speed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
+	server := recordedServer(t)
 	var process atomic.Int64
 	process.Store(1000)
 	dir := t.TempDir()
@@ -170,11 +166,7 @@ func TestAnotherProcessShowsInItsCounters(t *testing.T) {
 }
 
 func TestNothingIsSentToABusyServer(t *testing.T) {
-	server, err := replay.Start(context.Background(), replay.Options{Dir: archived(), Speed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
+	server := recordedServer(t)
 	var posts atomic.Int64
 	running := regexp.MustCompile(`(?m)^(vllm:num_requests_running.*) .*$`)
 	url := others(t, server, func(r *http.Request) bool {
@@ -269,11 +261,7 @@ func aboutAfter(note string) bool {
 
 // A round whose pass after the profile is measured again must not keep what was said about the one before.
 func TestNoteOfAPassIsReplacedWithIt(t *testing.T) {
-	server, err := replay.Start(context.Background(), replay.Options{Dir: archived(), Speed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
+	server := recordedServer(t)
 	s := open(t, t.TempDir(), Options{Target: live(t, server, nil), TraceDir: server.TraceDir})
 	s.patience = 300 * time.Millisecond
 	o := RoundOptions{Streams: 1, OutputTokens: 10, WindowSteps: 2}

@@ -10,12 +10,24 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rooflab/rooflab/campaign/replay"
 	"github.com/rooflab/rooflab/data"
 	"github.com/rooflab/rooflab/internal/sharedtest"
 )
 
 // archived is the recorded campaign of this checkout.
 func archived() string { return filepath.Join(sharedtest.Root(), filepath.FromSlash(recorded)) }
+
+// recordedServer plays the archived campaign as slowly as it was recorded, until the test ends.
+func recordedServer(t *testing.T) *replay.Server {
+	t.Helper()
+	server, err := replay.Start(context.Background(), replay.Options{Dir: archived(), Speed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	return server
+}
 
 // open makes a campaign folder and opens it on a replay of the archived campaign.
 func open(t *testing.T, dir string, o Options) *Session {

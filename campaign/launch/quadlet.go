@@ -10,10 +10,7 @@ import (
 // quadlet follows a podman .container file, which becomes a `podman run` in the ExecStart= of a unit: Environment= of
 // [Container] is the container's, that of [Service] replaces ${NAME} in the words.
 func (r *reader) quadlet(name string) error {
-	file, instance := name, r.ctx.Instance
-	if template, inst := templateOf(name); template != "" {
-		file, instance = template, inst
-	}
+	file, instance := r.fileOf(name)
 	entries, err := r.unitEntries(file, name)
 	if err != nil {
 		return err

@@ -34,12 +34,17 @@ func templateOf(name string) (template, instance string) {
 	return path.Join(path.Dir(name), prefix+"@"+ext), inst
 }
 
+// fileOf returns the file of a unit, that of its template when it is an instance of one, and the instance.
+func (r *reader) fileOf(name string) (file, instance string) {
+	if template, inst := templateOf(name); template != "" {
+		return template, inst
+	}
+	return name, r.ctx.Instance
+}
+
 // unit follows ExecStart of a unit and its drop-ins (systemd.exec(5), systemd.service(5)).
 func (r *reader) unit(name string) error {
-	file, instance := name, r.ctx.Instance
-	if template, inst := templateOf(name); template != "" {
-		file, instance = template, inst
-	}
+	file, instance := r.fileOf(name)
 	entries, err := r.unitEntries(file, name)
 	if err != nil {
 		return err

@@ -353,17 +353,3 @@ func InitTask(path string) string {
 	}
 	return string(b) + "..inittask"
 }
-
-// Imports gives the packages that an archive names.
-func Imports(archive string) ([]string, error) {
-	o, err := readObject(archive)
-	if err != nil {
-		return nil, err
-	}
-	var l []string
-	for p := range o.imports {
-		l = append(l, p)
-	}
-	sort.Strings(l)
-	return l, nil
-}
