@@ -73,7 +73,7 @@ func TestServerIsRecognised(t *testing.T) {
 	}
 	s, _ := start(t, fake.Options{Key: "secret"})
 	_, err := Detect(ctx, connect(t, s.URL, "").Client)
-	if err == nil || !strings.Contains(err.Error(), "set ROOFLAB_API_KEY") {
+	if err == nil || !strings.Contains(err.Error(), "API key in ROOFLAB_API_KEY") {
 		t.Errorf("without the key: %v", err)
 	}
 	for name, models := range map[string]string{"vLLM": `{"data":[{"id":"x","owned_by":"vllm"}]}`, "another": `{"data":[{"id":"x","owned_by":"me"}]}`} {
