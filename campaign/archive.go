@@ -14,9 +14,9 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
-	"github.com/rooflab/rooflab/campaign/launch"
 	"github.com/rooflab/rooflab/campaign/vllm"
 	"github.com/rooflab/rooflab/data"
+	"github.com/rooflab/rooflab/internal/secrets"
 )
 
 // Archive copies the campaign in dir to dest and writes dest's manifest: every file with its hash, and the runs that are there.
@@ -182,7 +182,7 @@ func readFull(r io.Reader, b []byte) (int, error) {
 
 // findSecret returns what was found and where, or "".
 func findSecret(b []byte, own []ownText) (string, int) {
-	if what, at := launch.FindSecret(b); what != "" {
+	if what, at := secrets.Find(b); what != "" {
 		return what, at
 	}
 	if at := hostName.FindIndex(b); at != nil {

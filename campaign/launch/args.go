@@ -12,6 +12,7 @@ import (
 
 	"github.com/rooflab/rooflab/campaign/vllm"
 	"github.com/rooflab/rooflab/internal/diag"
+	"github.com/rooflab/rooflab/internal/secrets"
 )
 
 // parse reads Argv as the server's own parser does and fills Model, Args and Refused.
@@ -325,7 +326,7 @@ func (p *argParser) convert(k kind, name, text string) interface{} {
 	case k == object:
 		v := parsed(text)
 		if s, isText := v.(string); isText && s == text && strings.HasPrefix(text, "{") && !strings.Contains(text, "<runtime:") {
-			p.refuse("the value of --%s is no JSON: %s", name, shorten(cleanInside(text)))
+			p.refuse("the value of --%s is no JSON: %s", name, shorten(secrets.Clean(text)))
 		}
 		return v
 	case k == count:

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+
+	"github.com/rooflab/rooflab/internal/secrets"
 )
 
 // compose follows the services of a compose file; the first server counts unless the context names a service.
@@ -405,7 +407,7 @@ func shellWords(s string) ([]string, error) {
 		}
 	}
 	if quote != 0 {
-		return nil, fmt.Errorf("quote %c is never closed in %q", quote, shorten(cleanInside(s)))
+		return nil, fmt.Errorf("quote %c is never closed in %q", quote, shorten(secrets.Clean(s)))
 	}
 	if inWord {
 		words = append(words, b.String())
@@ -450,7 +452,7 @@ func composeWords(s string) ([]string, error) {
 		}
 	}
 	if quote != 0 {
-		return nil, fmt.Errorf("quote %c is never closed in %q", quote, shorten(cleanInside(s)))
+		return nil, fmt.Errorf("quote %c is never closed in %q", quote, shorten(secrets.Clean(s)))
 	}
 	end()
 	return words, nil

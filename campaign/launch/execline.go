@@ -6,6 +6,8 @@ import (
 	"path"
 	"strconv"
 	"strings"
+
+	"github.com/rooflab/rooflab/internal/secrets"
 )
 
 // specifiers are the % marks of a unit that files can settle.
@@ -164,7 +166,7 @@ func braces(w string, env *environ) string {
 func unitWords(line string) ([]string, error) {
 	words, quote := splitUnit(line, unescape)
 	if quote != 0 {
-		return nil, fmt.Errorf("quote %c is never closed in %q", quote, shorten(cleanInside(line)))
+		return nil, fmt.Errorf("quote %c is never closed in %q", quote, shorten(secrets.Clean(line)))
 	}
 	return words, nil
 }

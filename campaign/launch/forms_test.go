@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/rooflab/rooflab/internal/secrets"
 )
 
 // form is one more way to start a server: its files, and what must come out.
@@ -96,7 +98,7 @@ var forms = []form{
 			"v.service": "[Service]\nEnvironmentFile=/etc/v.env\nExecStart=vllm serve /m\n",
 			"etc/v.env": "# c\n; c\nA = \"x y\"  \nB='$HOME \\n'\nC=p q#r  \nD=\"1\\\n2\"\nE=a\\\n  b\nF=\"two\nlines\"\nexport G=1\nH=\"a\"'b'\nI=x\"y\"\nHF_TOKEN=\"hf_secret_value\"\n",
 		},
-		read: "v.service", env: map[string]string{"A": "x y", "B": `$HOME \n`, "C": "p q#r", "D": "12", "E": "a  b", "F": "two\nlines", "G": "-", "H": "ab", "I": `x"y"`, "HF_TOKEN": Mask}},
+		read: "v.service", env: map[string]string{"A": "x y", "B": `$HOME \n`, "C": "p q#r", "D": "12", "E": "a  b", "F": "two\nlines", "G": "-", "H": "ab", "I": `x"y"`, "HF_TOKEN": secrets.Mask}},
 
 	{name: "unit: a colon keeps dollars, env(1) sets and unsets",
 		files: map[string]string{"v.service": "[Service]\nEnvironment=NCCL_PROTO=LL X=1\nExecStart=:/usr/bin/env -u X NCCL_PROTO=Simple vllm serve $HOME\n"},
@@ -141,7 +143,7 @@ var forms = []form{
 			"v.env": "X=from-file\nY=\"a b\" # c\nZ='$TAG'\nW=${TAG}-x # c\n",
 		},
 		read: "compose.yaml", model: "m", argv: `["--model","m","--max-model-len","16k","--served-model-name","a$b"]`, args: map[string]string{"max-model-len": "16000"},
-		env:   map[string]string{"NCCL_PROTO": "LL", "N": "1", "X": "from-environment", "Y": "a b", "Z": "$TAG", "W": "v0.24.0-x", "HF_TOKEN": Mask},
+		env:   map[string]string{"NCCL_PROTO": "LL", "N": "1", "X": "from-environment", "Y": "a b", "Z": "$TAG", "W": "v0.24.0-x", "HF_TOKEN": secrets.Mask},
 		noted: "env_file_absent"},
 
 	{name: "quadlet: a drop-in, arguments of podman, quotes of an env file stay",
@@ -156,7 +158,7 @@ var forms = []form{
 		files: map[string]string{"pod.yaml": "apiVersion: apps/v1\nkind: StatefulSet\nspec:\n  template:\n    spec:\n      initContainers:\n      - {name: get, image: busybox, command: [sh, -c, 'vllm serve wrong']}\n      containers:\n" +
 			"      - name: proxy\n        image: nginx\n      - name: server\n        image: vllm/vllm-openai:v0.26.0\n        command: [/bin/sh, -c]\n        args:\n        - |\n          exec vllm serve $(MODEL) \\\n            -tp $TP --served-model-name $$(X) \"$(LATER)\"\n" +
 			"        env:\n        - {name: MODEL, value: /m}\n        - {name: TWICE, value: $(MODEL)-$(LATER)}\n        - {name: LATER, value: l}\n        - {name: TP, value: \"8\"}\n        - {name: KEY, valueFrom: {secretKeyRef: {name: s, key: k}}}\n"},
-		read: "pod.yaml", model: "/m", args: map[string]string{"tensor-parallel-size": "8"}, env: map[string]string{"TWICE": "/m-$(LATER)", "KEY": Mask, "LATER": "l"}},
+		read: "pod.yaml", model: "/m", args: map[string]string{"tensor-parallel-size": "8"}, env: map[string]string{"TWICE": "/m-$(LATER)", "KEY": secrets.Mask, "LATER": "l"}},
 
 	{name: "slurm: apptainer instead of pyxis",
 		files: map[string]string{"job.sh": "#!/bin/bash\n#SBATCH -N 1\nexport NCCL_PROTO=LL\nsrun --ntasks=1 apptainer exec --nv --env X=1,Y=2 --bind /srv vllm-openai_v0.24.0.sif vllm serve /srv/m -tp $SLURM_GPUS_ON_NODE\n"},
@@ -193,7 +195,7 @@ var forms = []form{
 		files: map[string]string{"vllm.conf": "[supervisord]\nenvironment=MODEL=\"/srv/m\",NCCL_PROTO=\"LL\"\n\n[program:web]\ncommand=nginx\n\n[program:vllm]\n; comment\ncommand=/opt/venv/bin/vllm serve %(ENV_MODEL)s\n    --tensor-parallel-size 8 ; not this\n    --served-model-name \"%(program_name)s 100%%\"\n" +
 			"environment=NCCL_PROTO=\"Simple\",HF_TOKEN='hf_x,y1234',LIST=\"a,b\"\n"},
 		read: "vllm.conf", argv: `["serve","/srv/m","--tensor-parallel-size","8","--served-model-name","vllm 100%"]`,
-		env: map[string]string{"NCCL_PROTO": "Simple", "HF_TOKEN": Mask, "LIST": "a,b", "MODEL": "/srv/m"}},
+		env: map[string]string{"NCCL_PROTO": "Simple", "HF_TOKEN": secrets.Mask, "LIST": "a,b", "MODEL": "/srv/m"}},
 
 	{name: "sglang: aliases, equals signs, an image with its own words",
 		files: map[string]string{"run.sh": "docker run --gpus all -e SGLANG_TORCH_PROFILER_DIR=/prof lmsysorg/sglang:v0.5.6 python3 -m sglang.launch_server --model m --tp=8 --ep 8 --enable-dp-attention --cuda-graph-bs 1 2 4 --disable-cuda-graph --max-running-requests 64\n"},

@@ -5,17 +5,19 @@ import (
 	"fmt"
 	"path"
 	"strings"
+
+	"github.com/rooflab/rooflab/internal/secrets"
 )
 
 // kubernetes follows the containers of pods, deployments and the like; init containers start no server that stays.
 func (r *reader) kubernetes(docs []node) error {
-	configs, secrets := map[string]node{}, map[string]node{} // of the same file
+	configs, hidden := map[string]node{}, map[string]node{} // of the same file
 	for _, d := range docs {
 		switch d.get("kind").text() {
 		case "ConfigMap":
 			configs[d.get("metadata", "name").text()] = d.get("data")
 		case "Secret":
-			secrets[d.get("metadata", "name").text()] = d
+			hidden[d.get("metadata", "name").text()] = d
 		}
 	}
 	for _, d := range docs {
@@ -25,7 +27,7 @@ func (r *reader) kubernetes(docs []node) error {
 					continue
 				}
 				r.mount(spec, c, configs)
-				if err := r.pod(c, configs, secrets); err != nil {
+				if err := r.pod(c, configs, hidden); err != nil {
 					return fmt.Errorf("container %s: %w", c.get("name").text(), err)
 				}
 			}
@@ -78,17 +80,17 @@ func (r *reader) mount(spec, c node, configs map[string]node) {
 	}
 }
 
-func (r *reader) pod(c node, configs, secrets map[string]node) error {
+func (r *reader) pod(c node, configs, hidden map[string]node) error {
 	ct := container{env: newEnviron(true), image: c.get("image").text()}
 	for _, from := range c.get("envFrom").items() {
 		prefix := from.get("prefix").text()
 		if secret := from.get("secretRef", "name").text(); secret != "" {
-			d, ok := secrets[secret]
+			d, ok := hidden[secret]
 			if !ok {
 				r.note("secret_absent", secret, "the secret is not among the files; which variables it sets is not known")
 			}
 			for _, p := range append(d.get("data").pairs(), d.get("stringData").pairs()...) {
-				ct.env.set(prefix+p.key, Mask)
+				ct.env.set(prefix+p.key, secrets.Mask)
 			}
 		}
 		name := from.get("configMapRef", "name").text()
@@ -112,7 +114,7 @@ func (r *reader) pod(c node, configs, secrets map[string]node) error {
 			ref := from.get("configMapKeyRef")
 			ct.env.set(name, configs[ref.get("name").text()].get(ref.get("key").text()).text())
 		case from.get("secretKeyRef").isMap():
-			ct.env.set(name, Mask)
+			ct.env.set(name, secrets.Mask)
 		default:
 			ct.env.unknown(name)
 		}

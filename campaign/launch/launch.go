@@ -47,12 +47,9 @@ type Server struct {
 // Var is an environment variable of the server.
 type Var struct {
 	Name    string
-	Value   string // Mask for a secret
+	Value   string // secrets.Mask for a secret
 	Unknown bool   // it is set, but no file says to what
 }
-
-// Mask stands for the value of a secret.
-const Mask = "***"
 
 // Context says what the files cannot: which instance, service or container is meant, and what the caller had set.
 // The zero value is right for most files.

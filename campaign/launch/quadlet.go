@@ -5,6 +5,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/rooflab/rooflab/internal/secrets"
 )
 
 // quadlet follows a podman .container file, which becomes a `podman run` in the ExecStart= of a unit: Environment= of
@@ -139,7 +141,7 @@ func (d *containerRun) secret(spec string) {
 			name = target
 		}
 	}
-	d.explicit.set(name, Mask)
+	d.explicit.set(name, secrets.Mask)
 }
 
 // start follows what runs in the container.

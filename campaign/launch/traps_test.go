@@ -1,6 +1,10 @@
 package launch
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/rooflab/rooflab/internal/secrets"
+)
 
 func TestTrapsOfEveryForm(t *testing.T) { runForms(t, traps) }
 
@@ -108,7 +112,7 @@ var traps = []form{
 		read: "s.sh", argv: `["serve","m","--port","1"]`, env: map[string]string{"A": "1"}},
 	{name: "podman run: an entry point in JSON, a secret as a variable, a prefix of variables",
 		files: one("export NCCL_A=1 NCCL_B=2 X=3\npodman --log-level=error run --rm --secret hf,type=env,target=HF_TOKEN --env 'NCCL_*' --tls-verify=false --entrypoint '[\"vllm\",\"serve\"]' quay.io/x/y:1 m -tp 2\n"),
-		read:  "s.sh", argv: `["serve","m","-tp","2"]`, env: map[string]string{"NCCL_A": "1", "NCCL_B": "2", "X": "-", "HF_TOKEN": Mask}},
+		read:  "s.sh", argv: `["serve","m","-tp","2"]`, env: map[string]string{"NCCL_A": "1", "NCCL_B": "2", "X": "-", "HF_TOKEN": secrets.Mask}},
 	{name: "docker run: older images take no positional model", files: one("docker run vllm/vllm-openai:v0.8.5 Qwen/Qwen3-8B --port 1\n"), read: "s.sh", refused: "unrecognised argument"},
 	{name: "docker run: serve after the image is one too many", files: one("docker run vllm/vllm-openai:v0.26.0 serve m\n"), read: "s.sh", refused: "starts the server already"},
 	{name: "docker exec", files: one("docker exec -d -e A=1 -w /x llm bash -lc 'exec vllm serve m --port 1'\n"), read: "s.sh", argv: `["serve","m","--port","1"]`, env: map[string]string{"A": "1"}},
@@ -122,14 +126,14 @@ var traps = []form{
 			"docker-compose.override.yml": "services:\n  v:\n    environment: {D: over}\n    command: [--model, m, --port, \"2\"]\n",
 			"common/b.env":                "E=base\nF=base\n", "v.env": "F=own\nG=\"${F} ${B}\"\nHF_TOKEN\nH='a\nb'\n", ".env": "WHO=dotenv\nHF_TOKEN=hf_x\n"},
 		read: "docker-compose.yml", context: Context{Env: map[string]string{"WHO": "caller"}}, argv: `["--model","m","--port","2"]`,
-		env: map[string]string{"A": "base", "B": "2", "C": "caller", "D": "over", "E": "base", "F": "own", "G": "own 2", "HF_TOKEN": Mask, "H": "a\nb"}},
+		env: map[string]string{"A": "base", "B": "2", "C": "caller", "D": "over", "E": "base", "F": "own", "G": "own 2", "HF_TOKEN": secrets.Mask, "H": "a\nb"}},
 	{name: "quadlet: a template, variables of [Service] in Exec=, secrets, env files of PodmanArgs=",
 		files: map[string]string{"v@.container": "[Container]\nImage=vllm/vllm-openai:${TAG}\nSecret=hf,type=env,target=HF_TOKEN\nEnvironment=N=%i \"S=$$x\"\nPodmanArgs=--env-file %h/p.env --entrypoint '[\"vllm\", \"serve\"]'\nExec=m --port ${PORT} $MORE --served-model-name $$X\n[Service]\nEnvironment=TAG=v0.25.1 PORT=81 \"MORE=-tp 2\"\n",
 			"home/p.env": "Q=1\n"},
-		read: "v@a.container", argv: `["serve","m","--port","81","-tp","2","--served-model-name","$X"]`, env: map[string]string{"N": "a", "S": "$x", "HF_TOKEN": Mask, "Q": "1", "PORT": "-"}},
+		read: "v@a.container", argv: `["serve","m","--port","81","-tp","2","--served-model-name","$X"]`, env: map[string]string{"N": "a", "S": "$x", "HF_TOKEN": secrets.Mask, "Q": "1", "PORT": "-"}},
 	{name: "kubernetes: a script from a config map, a secret by envFrom, a kind with its pods deep inside",
 		files: map[string]string{"m.yaml": "kind: RayCluster\nspec:\n  headGroupSpec:\n    template:\n      spec:\n        initContainers:\n        - {name: i, image: vllm/vllm-openai:v0.24.0, args: [--model, wrong]}\n        containers:\n        - name: head\n          image: vllm/vllm-openai:v0.24.0\n          command: [bash, /scripts/start.sh]\n          args: [\"$(TP)\"]\n          env: [{name: TP, value: \"8\"}]\n          envFrom: [{secretRef: {name: s}, prefix: P_}]\n          volumeMounts: [{name: c, mountPath: /scripts}]\n        volumes: [{name: c, configMap: {name: scripts}}]\n---\nkind: Secret\nmetadata: {name: s}\nstringData: {PASSWORD_FILE: x}\n---\nkind: ConfigMap\nmetadata: {name: scripts}\ndata:\n  start.sh: |\n    exec vllm serve m -tp $1\n"},
-		read:  "m.yaml", argv: `["serve","m","-tp","8"]`, env: map[string]string{"P_PASSWORD_FILE": Mask}},
+		read:  "m.yaml", argv: `["serve","m","-tp","8"]`, env: map[string]string{"P_PASSWORD_FILE": secrets.Mask}},
 	{name: "the version is the server's, not that of what the image has beside it", files: one("docker run rocm/vllm:rocm7.0.0_vllm_0.11.2_20251210 vllm serve m --model x\n"), read: "s.sh", refused: "unrecognised argument \"m\""},
 
 	// make, supervisord
@@ -161,5 +165,5 @@ var traps = []form{
 	{name: "options: --config of sglang", files: map[string]string{"s.sh": "python3 -m sglang.launch_server --config c.yaml --tp 4\n", "c.yaml": "model-path: m\ntp: 2\ndisable-cuda-graph: true\nenable-metrics: false\ncuda-graph-bs: [1, 2]\n"}, read: "s.sh", model: "m",
 		args: map[string]string{"tp-size": "4", "disable-cuda-graph": "true", "enable-metrics": "", "cuda-graph-bs": "[1,2]"}},
 	{name: "options: a config file must be YAML", files: one("vllm serve m --config c.json\n"), read: "s.sh", refused: ".yaml"},
-	{name: "secrets: abbreviated and short", files: one("vllm serve m --api-k abc def --hf-tok=xyz\n"), read: "s.sh", argv: `["serve","m","--api-k","***","***","--hf-tok=***"]`, args: map[string]string{"api-key": Mask, "hf-token": Mask}},
+	{name: "secrets: abbreviated and short", files: one("vllm serve m --api-k abc def --hf-tok=xyz\n"), read: "s.sh", argv: `["serve","m","--api-k","***","***","--hf-tok=***"]`, args: map[string]string{"api-key": secrets.Mask, "hf-token": secrets.Mask}},
 }

@@ -87,6 +87,7 @@ var stdOnly = map[string][]string{
 	"internal/units":     {},
 	"internal/texttab":   {},
 	"internal/diag":      {},
+	"internal/secrets":   {},
 }
 
 func TestArrowsPointOneWay(t *testing.T) {

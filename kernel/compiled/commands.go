@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rooflab/rooflab/internal/secrets"
 	"github.com/rooflab/rooflab/internal/units"
 	"github.com/rooflab/rooflab/kernel/proto"
 	"github.com/rooflab/rooflab/kernel/serve"
@@ -23,7 +24,7 @@ type command struct {
 func commandList() []command {
 	return []command{
 		{"%help", "", "list the commands", (*Engine).help},
-		{"%env", "[NAME[=VALUE]]", "show or set environment variables", (*Engine).setEnv},
+		{"%env", "[NAME[=VALUE]]", "show or set environment variables; secrets are shown as ***", (*Engine).setEnv},
 		{"%mem", "", "show the memory of the worker process and of the cells", (*Engine).showMemory},
 		{"%timeit", "EXPRESSION", "measure how long an expression or call takes, as go test -bench does", (*Engine).timeIt},
 		{"%get", "MODULE[@VERSION]", "add a module that cells can import", (*Engine).get},
@@ -117,11 +118,12 @@ func (e *Engine) setEnv(x *execution, arg string) error {
 		e.env[name] = value
 		return e.tell(x, proto.ToWorker{Op: "env", Env: map[string]string{name: value}})
 	case name != "":
-		if value, ok := e.lookUpEnv(name); ok {
-			x.out.Stream("stdout", value+"\n")
-			return nil
+		value, ok := e.lookUpEnv(name)
+		if !ok {
+			return fmt.Errorf("%s is not set", name)
 		}
-		return fmt.Errorf("%s is not set", name)
+		x.out.Stream("stdout", shownEnv(name, value)+"\n")
+		return nil
 	}
 	all := slices.Clone(os.Environ())
 	all = slices.DeleteFunc(all, func(line string) bool {
@@ -133,8 +135,20 @@ func (e *Engine) setEnv(x *execution, arg string) error {
 		all = append(all, name+"="+value)
 	}
 	slices.Sort(all)
+	for i, line := range all {
+		name, value, _ := strings.Cut(line, "=")
+		all[i] = name + "=" + shownEnv(name, value)
+	}
 	x.out.Stream("stdout", strings.Join(all, "\n")+"\n")
 	return nil
+}
+
+// shownEnv is the value of a variable without secrets: what a cell prints is saved with its notebook.
+func shownEnv(name, value string) string {
+	if value != "" && secrets.Name(name) {
+		return secrets.Mask
+	}
+	return secrets.Clean(value)
 }
 
 func (e *Engine) lookUpEnv(name string) (string, bool) {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rooflab/rooflab/internal/secrets"
 )
 
 func TestCommandsStandAboveOrBelowTheCode(t *testing.T) {
@@ -65,6 +67,11 @@ func TestCommands(t *testing.T) {
 	if o := h.cell("%env"); !strings.Contains(o.paper.String(), "\nROOFLAB_A=one two\n") {
 		t.Errorf("%q", o.shown())
 	}
+	h.want("%env ROOFLAB_TOKEN=sekret\n%env ROOFLAB_PROXY=http://bob:sekret@proxy:3128\n%env ROOFLAB_TOKEN", secrets.Mask+"\n")
+	if o := h.cell("%env"); strings.Contains(o.paper.String(), "sekret") || !strings.Contains(o.paper.String(), "\nROOFLAB_PROXY=http://***@proxy:3128\nROOFLAB_TOKEN=***\n") {
+		t.Errorf("%q", o.shown())
+	}
+	h.want("import \"os\"\nos.Getenv(\"ROOFLAB_TOKEN\")", "=sekret")
 	h.want("%restart\nimport \"os\"\nos.Getenv(\"ROOFLAB_A\")", "=one two") // also in the next worker
 	h.want("v := make([]byte, 50<<20)\nfor i := range v { v[i] = 1 }\nfunc add(n int) int { return n + 1 }\nfunc none() {}\nfunc two() (int, error) { return 1, nil }", "")
 	if o := h.cell("%mem"); o.err != nil || !regexp.MustCompile(`worker process: .* resident, \d+ cells loaded\nGo heap: .*(?s:.*)cell\[\d+\] added `).MatchString(o.paper.String()) {
