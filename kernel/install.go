@@ -115,10 +115,13 @@ func writeSpec(dir, program, copied string, f specFile) (Spec, error) {
 	if err := writeFile(copied, content, 0o755); err != nil {
 		return Spec{}, err
 	}
-	if err := writeTree(dir, papermillFiles); err != nil {
+	if err := writeTree(dir, specFiles); err != nil {
 		return Spec{}, err
 	}
 	f.DisplayName, f.Language, f.InterruptMode = "Go (rooflab)", "go", "message"
+	if f.Metadata.Rooflab.Engine == Gophernotes {
+		f.DisplayName = "Go (rooflab, gophernotes)"
+	}
 	text, err := json.MarshalIndent(f, "", "  ")
 	if err != nil {
 		return Spec{}, err

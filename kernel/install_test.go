@@ -79,6 +79,14 @@ func runCells(t *testing.T, o Options) {
 	if program := spec.Argv[0]; filepath.Dir(program) != spec.Dir || !strings.HasPrefix(program, o.Prefix) || spec.Engine != o.Engine {
 		t.Errorf("the program is not in the folder of the kernelspec %+v", spec)
 	}
+	if strings.Contains(spec.DisplayName, Gophernotes) != (o.Engine == Gophernotes) {
+		t.Errorf("%s is called %q", o.Engine, spec.DisplayName)
+	}
+	for _, logo := range []string{"logo-svg.svg", "logo-64x64.png"} {
+		if _, err := os.Stat(filepath.Join(spec.Dir, logo)); err != nil {
+			t.Error(err)
+		}
+	}
 	for _, r := range Doctor(t.Context(), o) {
 		if r.Broken() {
 			t.Errorf("doctor: %s: %s", r.Check, r.Text)

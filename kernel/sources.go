@@ -8,7 +8,8 @@ import "embed"
 //go:embed display dl eval proto rt worker
 var Sources embed.FS
 
-// papermillFiles let papermill write parameters in Go; the kernelspec's folder has a copy.
+// specFiles are copied into the kernelspec's folder: what lets papermill write parameters in Go, and the logo that front
+// ends show.
 //
-//go:embed papermill
-var papermillFiles embed.FS
+//go:embed papermill logo-svg.svg logo-64x64.png
+var specFiles embed.FS
