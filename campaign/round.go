@@ -102,6 +102,9 @@ func (s *Session) measure(ctx context.Context, round *data.Round, o RoundOptions
 	if err != nil {
 		return err
 	}
+	if longest := model.MaxModelLen; longest > 0 && s.about == nil && o.InputTokens+o.OutputTokens > longest {
+		return fmt.Errorf("%d prompt and %d output tokens are more than the %d tokens of one request that the server allows (max_model_len): give fewer", o.InputTokens, o.OutputTokens, longest)
+	}
 	if run.Environment.Version == "" {
 		if run.Environment.Version, err = s.engine().Version(ctx); err != nil {
 			return err
@@ -220,6 +223,8 @@ func (s *Session) plan(o *RoundOptions) (data.Round, error) {
 	switch {
 	case o.WindowSteps < 1 || o.WindowSteps > 256 || o.WindowSeconds < 0 || o.WindowSeconds > 60:
 		return data.Round{}, fmt.Errorf("a window of %d steps and %g s: give 1 to 256 steps and at most 60 s, else traces get too large to read", o.WindowSteps, o.WindowSeconds)
+	case o.InputTokens < 1 || o.OutputTokens < 1:
+		return data.Round{}, fmt.Errorf("%d prompt and %d output tokens: give at least 1 of each", o.InputTokens, o.OutputTokens)
 	case o.Streams < 1:
 		return data.Round{}, fmt.Errorf("give the number of streams, such as 1, 64 or 256")
 	case o.Streams > s.limits.Streams && s.about == nil:

@@ -329,3 +329,24 @@ func TestOwnAddressesAreHere(t *testing.T) {
 		}
 	}
 }
+
+// What cannot work is refused before the server has anything to do.
+func TestLengthsThatTheServerDoesNotAllowAreRefused(t *testing.T) {
+	server := startServer(t)
+	posts := 0
+	server.seen = func(r *http.Request) {
+		if r.Method == http.MethodPost {
+			posts++
+		}
+	}
+	s := server.open(t, t.TempDir(), Options{})
+	for words, o := range map[string]RoundOptions{
+		"4000 prompt and 97 output tokens are more than the 4096 tokens of one request that the server allows (max_model_len)": {Streams: 1, InputTokens: 4000, OutputTokens: 97},
+		"-1 prompt and 8 output tokens: give at least 1 of each":                                                               {Streams: 1, InputTokens: -1, OutputTokens: 8},
+		"give the number of streams": {Streams: -1},
+	} {
+		if _, err := s.Round(o); err == nil || !strings.Contains(err.Error(), words) || posts > 0 {
+			t.Errorf("%v, %d requests, want %q", err, posts, words)
+		}
+	}
+}

@@ -50,7 +50,7 @@ func TestParametersOfAnEditedNotebookCount(t *testing.T) {
 	dir := t.TempDir()
 	macro := notebooks.Phases()[1]
 	write(t, notebookPath(dir, macro), edited)
-	all, err := parameterNames(dir, macro)
+	_, all, err := parameterNames(dir, macro)
 	if want := "mine quick streams text yours"; err != nil || strings.Join(all, " ") != want {
 		t.Errorf("parameters %q (%v), want %q", all, err, want)
 	}
@@ -86,6 +86,24 @@ func TestParametersThatNobodyDeclaresAreRefused(t *testing.T) {
 			t.Errorf("%v %s: %v, want %s to be unknown", c.phases, c.params, err, c.unknown)
 		case c.unknown != "" && !strings.Contains(err.Error(), "; there are "):
 			t.Errorf("%v does not say what there is", err)
+		}
+	}
+}
+
+func TestValuesThatDoNotFitAreRefused(t *testing.T) {
+	for param, words := range map[string]string{
+		"C=a":              "parameter C is ",
+		"C=1,,4":           "parameter C is ",
+		"inputTokens=many": "parameter inputTokens is ",
+		"inputTokens=1.5":  "parameter inputTokens is ",
+		"C=8":              "",
+		"C=1,8":            "",
+		"goodput=tpot:50":  "",
+		"inputTokens=64":   "",
+	} {
+		err := Options{Dir: t.TempDir(), Params: params(t, param)}.CheckParams()
+		if words == "" && err != nil || words != "" && (!errors.As(err, new(*ParamError)) || !strings.Contains(err.Error(), words)) {
+			t.Errorf("%s: %v, want %q", param, err, words)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,6 +25,15 @@ func GoParameters(nb *nbformat.Notebook) ([]string, error) {
 		}
 	}
 	return nil, nil
+}
+
+// CheckGoParams says which value does not fit the variable that the notebook's parameters cell declares for it.
+func CheckGoParams(nb *nbformat.Notebook, params []Param) error {
+	if len(params) == 0 {
+		return nil
+	}
+	_, err := inject(&nbformat.Notebook{Cells: slices.Clone(nb.Cells)}, params, "go")
+	return err
 }
 
 // goAssigner returns how to write values for the variables that a Go parameters cell declares. Without a parameters
