@@ -373,3 +373,17 @@ func TestErrorsStillSayWhatTheyAre(t *testing.T) {
 		t.Errorf("%v is no DNS error", err)
 	}
 }
+
+func TestErrorPagesOfGatewaysAreToldInTheirWords(t *testing.T) {
+	for body, want := range map[string]string{
+		"<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n<center><h1>502 Bad Gateway</h1></center>\r\n<hr><center>nginx/1.22.1</center>\r\n</body>\r\n</html>\r\n":      "502 Bad Gateway",
+		"<!DOCTYPE html>\n<html><head><style>p { color: red }</style><title> </title></head>\n<body><p>Back-end &quot;gpu7&quot;\n is <b>down</b></p><script>x < 1</script></body></html>": `Back-end "gpu7" is down`,
+		"<unclosed":                     "<unclosed",
+		"no healthy upstream":           "no healthy upstream",
+		`{"error":{"message":"a < b"}}`: "a < b",
+	} {
+		if got := statusError("GET", "/x", 502, []byte(body)).Message; got != want {
+			t.Errorf("%q: %q, want %q", body, got, want)
+		}
+	}
+}

@@ -1,12 +1,14 @@
 package vllm
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"net"
 	"net/http"
@@ -181,7 +183,7 @@ func statusError(method, path string, status int, body []byte) *StatusError {
 		Object, Message, Type string
 	}
 	if json.Unmarshal(body, &form) != nil {
-		e.Message = firstLine(string(body))
+		e.Message = firstLine(pageText(string(body)))
 		return e
 	}
 	e.framework = form.Detail != nil
@@ -202,6 +204,24 @@ func statusError(method, path string, status int, body []byte) *StatusError {
 	}
 	return e
 }
+
+// pageText is what a gateway's error page says: its title, or its text without a title. Other bodies stay as they are.
+func pageText(body string) string {
+	if !strings.HasPrefix(strings.TrimSpace(body), "<") {
+		return body
+	}
+	text := pageSilent.ReplaceAllString(body, " ")
+	if title := pageTitle.FindStringSubmatch(text); title != nil {
+		text = title[1]
+	}
+	return cmp.Or(html.UnescapeString(strings.Join(strings.Fields(pageTag.ReplaceAllString(text, " ")), " ")), body)
+}
+
+var (
+	pageTitle  = regexp.MustCompile(`(?is)<title[^>]*>\s*(\S.*?)</title`)
+	pageSilent = regexp.MustCompile(`(?is)<(script|style)\b.*?</(script|style)>|<!--.*?-->`)
+	pageTag    = regexp.MustCompile(`<[^>]*>?`)
+)
 
 // firstLine keeps what is meant for people: validation errors go on with file paths of the server.
 func firstLine(s string) string {
