@@ -130,6 +130,12 @@ func (p *progress) lost(ph notebooks.Phase, stop string) {
 	fmt.Fprintf(p.w, "%s: the cells were stopped in the middle; %s\n", ph.Notebook, stop)
 }
 
+// stopping is the answer to Ctrl-C: what comes next may take a while.
+func (p *progress) stopping() {
+	p.clear()
+	fmt.Fprintln(p.w, "stopping: the running cell is interrupted; a profile that is open is closed first")
+}
+
 // rewrite puts a text in place of the one that a terminal shows.
 func (p *progress) rewrite(text string) {
 	if !p.tty {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -85,9 +86,11 @@ A profile that is open when the run is stopped or dies is closed: by the run, by
 			}
 			p := newProgress(cmd.ErrOrStderr())
 			unwatch := p.watch(o.Dir)
+			quiet := context.AfterFunc(cmd.Context(), p.stopping)
 			o.Begin, o.Cell, o.Warn, o.Lost = p.begin, p.cell, p.warn, p.lost
 			start := time.Now()
 			err := phases.Run(cmd.Context(), o)
+			quiet()
 			unwatch()
 			p.clear()
 			if err != nil {
