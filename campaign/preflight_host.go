@@ -282,7 +282,19 @@ func (p *Preflight) readUnit(files fs.FS, name, from string) {
 		p.UnitFrom = err.Error()
 		return
 	}
-	p.Unit, p.UnitFrom = unit, from
+	p.Unit, p.UnitFrom = unit.Closest(p.Process), from
+	if len(unit.Others) == 0 {
+		return
+	}
+	var others []string
+	for _, o := range p.Unit.Others {
+		others = append(others, o.Service)
+	}
+	why := "the one that fits the process best"
+	if p.Process.Engine == "" {
+		why = "the first"
+	}
+	p.UnitFrom += fmt.Sprintf(": its %s, %s of %d servers (there: %s)", p.Unit.Service, why, 1+len(others), strings.Join(others, ", "))
 }
 
 var privateTmp = regexp.MustCompile(`(?m)^\s*PrivateTmp\s*=\s*(yes|true|on|1|disconnected)\s*$`)

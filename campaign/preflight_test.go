@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/rooflab/rooflab/campaign/launch"
 	"github.com/rooflab/rooflab/campaign/model"
@@ -246,6 +247,22 @@ func TestAServersAddressesThatNameNobodyStay(t *testing.T) {
 	} {
 		if got := s.withoutPlaces(text); got != want {
 			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}
+
+func TestTheServerOfTheProcessIsTakenFromAFileOfSeveral(t *testing.T) {
+	files := fstest.MapFS{"compose.yaml": {Data: []byte("services:\n  a: {image: vllm/vllm-openai:v0.24.0, command: --model m -tp 4}\n  b: {image: vllm/vllm-openai:v0.24.0, command: --model m -tp 8}\n")}}
+	for tp, want := range map[string]string{"4": "its a, the one that fits the process best of 2 servers (there: b)", "8": "its b, the one that fits the process best of 2 servers (there: a)", "": "its a, the first of 2 servers (there: b)"} {
+		var p Preflight
+		if tp != "" {
+			var err error
+			if p.Process, err = launch.Process([]byte("vllm\x00serve\x00m\x00-tp\x00"+tp+"\x00"), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if p.readUnit(files, "compose.yaml", "compose.yaml"); p.UnitFrom != "compose.yaml: "+want {
+			t.Errorf("%q, want %q", p.UnitFrom, want)
 		}
 	}
 }

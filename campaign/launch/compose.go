@@ -10,7 +10,7 @@ import (
 	"github.com/rooflab/rooflab/internal/secrets"
 )
 
-// compose follows the services of a compose file; the first server counts unless the context names a service.
+// compose follows the services of a compose file; all servers count unless the context names a service.
 func (r *reader) compose(name string, d node) error {
 	dir := path.Dir(name)
 	dot := newEnviron(false) // what compose knows: its caller's environment and .env
@@ -21,23 +21,22 @@ func (r *reader) compose(name string, d node) error {
 	for name, value := range r.ctx.Env { // wins over .env
 		dot.set(name, value)
 	}
-	in := interpolator{env: dot}
 	override := r.composeOverride(name)
 	for _, s := range d.get("services").pairs() {
 		if r.ctx.Service != "" && r.ctx.Service != s.key {
 			continue
 		}
-		if r.found != nil {
-			break
-		}
-		layers, err := r.layers(d, s.value, dir, 0)
+		err := r.service(s.key, func() error {
+			layers, err := r.layers(d, s.value, dir, 0)
+			if err != nil {
+				return err
+			}
+			if more := override.get("services", s.key); more.isMap() {
+				layers = append(layers, layer{more, dir})
+			}
+			return r.composed(layers, &interpolator{env: dot}, dot)
+		})
 		if err != nil {
-			return fmt.Errorf("service %s: %w", s.key, err)
-		}
-		if more := override.get("services", s.key); more.isMap() {
-			layers = append(layers, layer{more, dir})
-		}
-		if err := r.service(layers, &in, dot); err != nil {
 			return fmt.Errorf("service %s: %w", s.key, err)
 		}
 	}
@@ -99,8 +98,8 @@ func (r *reader) layers(file, service node, dir string, depth int) ([]layer, err
 	return append(below, layer{service, dir}), err
 }
 
-// service follows a service: the last layer's image, entrypoint and command hold, env files and variables add up.
-func (r *reader) service(layers []layer, in *interpolator, dot *environ) error {
+// composed follows a service: the last layer's image, entrypoint and command hold, env files and variables add up.
+func (r *reader) composed(layers []layer, in *interpolator, dot *environ) error {
 	c := container{env: newEnviron(true)}
 	own := newEnviron(true)
 	for _, l := range layers {

@@ -23,12 +23,16 @@ func (r *reader) kubernetes(docs []node) error {
 	for _, d := range docs {
 		for _, spec := range podSpecs(d, 0) {
 			for _, c := range spec.get("containers").items() {
-				if r.found != nil || r.ctx.Container != "" && c.get("name").text() != r.ctx.Container {
+				name := c.get("name").text()
+				if r.ctx.Container != "" && name != r.ctx.Container {
 					continue
 				}
-				r.mount(spec, c, configs)
-				if err := r.pod(c, configs, hidden); err != nil {
-					return fmt.Errorf("container %s: %w", c.get("name").text(), err)
+				err := r.service(path.Join(d.get("metadata", "name").text(), name), func() error {
+					r.mount(spec, c, configs)
+					return r.pod(c, configs, hidden)
+				})
+				if err != nil {
+					return fmt.Errorf("container %s: %w", name, err)
 				}
 			}
 		}

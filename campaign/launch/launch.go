@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -34,6 +35,9 @@ type Server struct {
 
 	Refused     string // why the program refuses these words; "" if it takes them
 	Diagnostics []diag.Diagnostic
+
+	Service string   // which service, container, program or target of its file it is; "" in a file that starts one thing
+	Others  []Server // what else the file starts, if it is a server too
 
 	dir             string   // where it is started, in the reader's files
 	config          string   // the file of --config, if it was read
@@ -108,6 +112,7 @@ type reader struct {
 	ctx     Context
 	diags   []diag.Diagnostic
 	found   *Server
+	servers []Server          // of the services before, whole
 	written map[string]string // files that scripts and config maps make
 	depth   int               // programs and files inside each other
 	calls   int               // shell statements so far
@@ -119,26 +124,77 @@ func (r *reader) note(id, file, format string, args ...any) {
 	r.diags = append(r.diags, diag.Diagnostic{ID: id, Severity: diag.Info, N: 1, Pos: diag.Pos{File: file}, Text: fmt.Sprintf(format, args...)})
 }
 
-// finish turns what was found into the result, or says that nothing was.
-func (r *reader) finish(name, form string, err error) (Server, error) {
-	if err != nil {
-		return Server{}, fmt.Errorf("read %s: %w", name, err)
+// service reads one of several services. Behind a server, what cannot be read is no server.
+func (r *reader) service(name string, read func() error) error {
+	before := len(r.diags)
+	err := read()
+	if err == nil && r.found != nil {
+		r.found.Service = name
+		err = r.complete()
 	}
-	if r.found == nil {
-		return Server{}, fmt.Errorf("read %s: no inference server is started here; looked for vllm serve, the vLLM and SGLang modules of python, and images with a server", name)
+	if len(r.servers) == 0 {
+		return err
 	}
+	r.found, r.diags = nil, r.diags[:before]
+	return nil
+}
+
+// complete makes a whole server of what was found.
+func (r *reader) complete() error {
 	s := *r.found
-	s.Form = form
 	if s.Version == "" {
 		s.Version = r.ctx.Version
 	}
 	if err := r.applyConfig(&s); err != nil {
-		return Server{}, fmt.Errorf("read %s: %w", name, err)
+		return err
 	}
-	s.Diagnostics = r.diags
+	s.Diagnostics = slices.Clone(r.diags)
 	s.parse()
 	s.mask()
+	r.servers = append(r.servers, s)
+	return nil
+}
+
+// finish turns what was found into the result, or says that nothing was.
+func (r *reader) finish(name, form string, err error) (Server, error) {
+	if err == nil && r.found != nil {
+		err = r.complete()
+	}
+	if err != nil {
+		return Server{}, fmt.Errorf("read %s: %w", name, err)
+	}
+	if len(r.servers) == 0 {
+		return Server{}, fmt.Errorf("read %s: no inference server is started here; looked for vllm serve, the vLLM and SGLang modules of python, and images with a server", name)
+	}
+	for i := range r.servers {
+		r.servers[i].Form = form
+	}
+	s := r.servers[0]
+	s.Others = r.servers[1:]
 	return s, nil
+}
+
+// Closest returns the one of the file's servers that runs as the process: with most of its arguments. The first if none does.
+func (s Server) Closest(process Server) Server {
+	all := append([]Server{s}, s.Others...)
+	best, most := 0, -1
+	for i, one := range all {
+		same := 0
+		for name, value := range process.Args {
+			if got, ok := one.Args[name]; ok && reflect.DeepEqual(got, value) {
+				same++
+			}
+		}
+		if one.Model == process.Model {
+			same++
+		}
+		if same > most {
+			best, most = i, same
+		}
+	}
+	out := all[best]
+	out.Others = slices.Delete(all, best, best+1)
+	return out
 }
 
 // TensorParallel returns the tensor-parallel size, 1 if not given.

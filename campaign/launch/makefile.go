@@ -14,13 +14,10 @@ func (r *reader) makefile(name, text string) error {
 	m := &maker{r: r, dir: path.Dir(name), vars: map[string]string{}, caller: r.ctx.Env, exported: map[string]bool{}, own: map[string][]string{}}
 	m.read(text, 0)
 	for _, c := range m.recipes {
-		if r.found != nil {
-			return nil
-		}
 		if r.ctx.Service != "" && r.ctx.Service != c.target {
 			continue
 		}
-		if err := m.run(c, name); err != nil {
+		if err := r.service(c.target, func() error { return m.run(c, name) }); err != nil {
 			return err
 		}
 	}

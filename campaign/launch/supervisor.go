@@ -22,18 +22,21 @@ func (r *reader) supervisor(name, text string) error {
 	}
 	for _, s := range sections {
 		program, ok := strings.CutPrefix(s.name, "program:")
-		if !ok || r.found != nil || r.ctx.Service != "" && r.ctx.Service != program {
+		if !ok || r.ctx.Service != "" && r.ctx.Service != program {
 			continue
 		}
-		env := outer.clone()
-		if err := supervisorEnv(s.values["environment"], program, name, env); err != nil {
-			return fmt.Errorf("program %s: %w", program, err)
-		}
-		words, err := shellWords(percent(s.values["command"], program, name, env))
+		err := r.service(program, func() error {
+			env := outer.clone()
+			if err := supervisorEnv(s.values["environment"], program, name, env); err != nil {
+				return err
+			}
+			words, err := shellWords(percent(s.values["command"], program, name, env))
+			if err != nil {
+				return err
+			}
+			return r.command(words, env, strings.TrimPrefix(s.values["directory"], "/"))
+		})
 		if err != nil {
-			return fmt.Errorf("program %s: %w", program, err)
-		}
-		if err := r.command(words, env, strings.TrimPrefix(s.values["directory"], "/")); err != nil {
 			return fmt.Errorf("program %s: %w", program, err)
 		}
 	}
