@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path"
 	"path/filepath"
 	"sync"
 	"time"
@@ -60,7 +61,7 @@ func (s *Server) URL() string { return "http://" + s.listen.Addr().String() + "/
 // Run serves until the context ends and looks at the inputs twice a second.
 func (s *Server) Run(ctx context.Context) error {
 	mux := http.NewServeMux()
-	mux.Handle("/", http.FileServer(http.Dir(s.opts.Out)))
+	mux.Handle("/", http.FileServerFS(pages(s.opts.Out)))
 	mux.HandleFunc("/events", s.events)
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
 	done := make(chan error, 1)
@@ -91,6 +92,24 @@ func (s *Server) Run(ctx context.Context) error {
 			s.tell()
 		}
 	}
+}
+
+// pages are the files of a built site. What a link in it leads to outside is none, and neither is the list of a folder. A
+// build may put another folder in its place, so it is opened for each file.
+type pages string
+
+func (dir pages) Open(name string) (fs.File, error) {
+	root, err := os.OpenRoot(string(dir))
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	if info, err := root.Stat(name); err == nil && info.IsDir() {
+		if _, err := root.Stat(path.Join(name, "index.html")); err != nil {
+			return nil, err
+		}
+	}
+	return root.Open(name)
 }
 
 // events tells a page when the site was built again.

@@ -6,6 +6,7 @@ import (
 	"html"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,4 +66,29 @@ func get(t testing.TB, url string) string {
 		t.Fatal(err)
 	}
 	return string(b)
+}
+
+func TestServeKeepsToTheSite(t *testing.T) {
+	dir, outside := t.TempDir(), t.TempDir()
+	for name, text := range map[string]string{dir + "/index.html": "start", dir + "/assets/a.css": "css", dir + "/notebooks/index.html": "list", outside + "/secret": "secret"} {
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for link, to := range map[string]string{"link": outside, "secret": outside + "/secret", "up": "../"} {
+		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	handler := http.FileServerFS(pages(dir))
+	for path, served := range map[string]bool{"/": true, "/assets/a.css": true, "/notebooks/": true, "/assets/": false, "/none": false, "/link/secret": false, "/secret": false, "/link/": false, "/up/": false} {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		if (w.Code == http.StatusOK) != served {
+			t.Errorf("%s: %d %.100q", path, w.Code, w.Body)
+		}
+	}
 }
