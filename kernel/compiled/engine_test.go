@@ -1,6 +1,7 @@
 package compiled
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -59,7 +60,7 @@ type harness struct {
 // newHarness starts an engine whose cells may import rooflab's packages.
 func newHarness(t testing.TB, o Options) *harness {
 	t.Helper()
-	o.Source, o.Dir, o.Sources = sharedtest.Root(), t.TempDir(), os.DirFS("..")
+	o.Source, o.Dir, o.Sources = sharedtest.Root(), cmp.Or(o.Dir, t.TempDir()), os.DirFS("..")
 	e, err := New(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

@@ -2,17 +2,23 @@ package main
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
+	"runtime"
+	"strings"
+	"sync"
 	"syscall"
 	"unsafe"
 
 	"github.com/rooflab/rooflab/kernel/dl"
+	"github.com/rooflab/rooflab/kernel/proto"
+	"github.com/rooflab/rooflab/kernel/rt"
 )
 
 var (
-	libraries   = map[string]bool{} // loaded files
-	initialised = map[string]bool{} // symbols of initialisations
+	libraries = map[string]bool{} // loaded files
+	packages  = initialisations{done: map[string]bool{}, failed: map[string]error{}}
 )
 
 // open loads a Go library and makes it known to the runtime.
@@ -60,16 +66,102 @@ func openLibrary(file string, fixed *int) error {
 	return nil
 }
 
-// initialise runs the initialisations of packages that have not been run, in the given order.
-func initialise(symbols []string) {
+// initialisations are those of packages, by symbol. One that fails leaves its package half made: nobody may use it.
+type initialisations struct {
+	mu     sync.Mutex
+	done   map[string]bool
+	failed map[string]error
+}
+
+// ofLibraries runs the initialisations that have not been run, in the given order, as part of a cell: the user's packages
+// may panic, block, or wait for an interrupt.
+func (i *initialisations) ofLibraries(m proto.ToWorker, symbols []string) error {
+	i.mu.Lock()
+	var todo []string
 	for _, s := range symbols {
-		if initialised[s] {
-			continue
+		if err := i.failed[s]; err != nil {
+			i.mu.Unlock()
+			return err
 		}
-		initialised[s] = true
-		// state, number of functions, functions: the runtime refuses one without functions
-		if task := dl.Symbol(s); task != nil && (*[2]uint32)(task)[1] > 0 {
-			inside.doInit([]unsafe.Pointer{task})
+		if !i.done[s] {
+			todo = append(todo, s)
 		}
+	}
+	i.mu.Unlock()
+	if len(todo) == 0 {
+		return nil
+	}
+	var failed error
+	stopped := call(m, func(*rt.Cell) {
+		for _, s := range todo {
+			if failed = i.one(s); failed != nil {
+				return
+			}
+		}
+	})
+	if stopped == nil {
+		return failed
+	}
+	for _, s := range todo { // the one that runs still, or was ended, is marked; those behind it are as before
+		i.mu.Lock()
+		err := i.failed[s]
+		i.mu.Unlock()
+		if err != nil {
+			return fmt.Errorf("%s: %w", stopped.Value, err)
+		}
+	}
+	return errors.New(stopped.Value)
+}
+
+// one runs the initialisation of one package. While it runs it counts as failed.
+func (i *initialisations) one(symbol string) (err error) {
+	i.mu.Lock()
+	err = i.failed[symbol]
+	i.done[symbol] = true
+	i.failed[symbol] = fmt.Errorf("package %s cannot be used before a restart (%%restart): its initialisation did not end", packageOf(symbol))
+	i.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("package %s cannot be used before a restart (%%restart): its initialisation panicked: %s%s", packageOf(symbol), clean(panicText(r)), panicPlace())
+			i.mu.Lock()
+			i.failed[symbol] = err
+			i.mu.Unlock()
+		}
+	}()
+	initialise(symbol)
+	i.mu.Lock()
+	delete(i.failed, symbol)
+	i.mu.Unlock()
+	return nil
+}
+
+// packageOf is the path of the package whose initialisation a symbol is.
+func packageOf(symbol string) string {
+	return strings.ReplaceAll(strings.TrimSuffix(symbol, "..inittask"), "%2e", ".")
+}
+
+// panicPlace says where the panic that is being recovered from was, in words.
+func panicPlace() string {
+	pcs := make([]uintptr, 50)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(4, pcs)]) // of what recovers, and the runtime's
+	for {
+		f, more := frames.Next()
+		if f.Function != "" && !strings.HasPrefix(f.Function, "runtime.") {
+			return fmt.Sprintf(" (%s:%d)", f.File, f.Line)
+		}
+		if !more {
+			return ""
+		}
+	}
+}
+
+// initialise runs an initialisation, once.
+func initialise(symbol string) {
+	// state, number of functions, functions: the runtime refuses one without functions
+	if task := dl.Symbol(symbol); task != nil && (*[2]uint32)(task)[1] > 0 {
+		inside.doInit([]unsafe.Pointer{task})
 	}
 }

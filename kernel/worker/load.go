@@ -33,7 +33,7 @@ func at(addr uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(
 
 // load opens a cell: first what it needs, then the cell itself, then its itab slots and type names are put right. The
 // builder has seen to it that each package is in one file and that all were compiled against the same ones.
-func load(m proto.Mod, fixed *int) error {
+func load(run proto.ToWorker, m proto.Mod, fixed *int) error {
 	if modules[m.Pkg] != nil {
 		return nil
 	}
@@ -54,7 +54,9 @@ func load(m proto.Mod, fixed *int) error {
 			return err
 		}
 	}
-	initialise(m.Init)
+	if err := packages.ofLibraries(run, m.Init); err != nil {
+		return err
+	}
 	changed, err := fixFile(m.SO, f, data, syms)
 	if err != nil {
 		return err
@@ -82,7 +84,7 @@ func load(m proto.Mod, fixed *int) error {
 	if changed {
 		sortTypelinks()
 	}
-	initialise([]string{m.Pkg + "..inittask"})
+	initialise(m.Pkg + "..inittask")
 	if pc := mod.syms[prefix+prefix+"Tab"]; pc != 0 {
 		fn := &struct{ pc uintptr }{pc}
 		mod.table = map[string]any{}

@@ -119,7 +119,7 @@ func run(m proto.ToWorker) {
 	reply := proto.FromWorker{Ev: "done", ID: m.ID, Cell: m.Cell}
 	t0 := time.Now()
 	for _, mod := range m.Load {
-		if err := load(mod, &reply.Fixed); err != nil {
+		if err := load(m, mod, &reply.Fixed); err != nil {
 			reply.Err = &proto.RunError{Name: "LoadError", Value: err.Error()}
 			finish(m, reply)
 			return
