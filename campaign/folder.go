@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/rooflab/rooflab/data"
+	"github.com/rooflab/rooflab/internal/atomicfile"
 )
 
 // ReadManifest reads DIR/manifest.json.
@@ -205,23 +206,7 @@ func writeFile(name string, r io.Reader) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(name), ".tmp-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name()) // nothing to remove after the rename
-	if _, err := io.Copy(tmp, r); err != nil {
-		tmp.Close()
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	if err := tmp.Chmod(0o644); err != nil {
-		tmp.Close()
-		return err
-	}
-	if err := tmp.Close(); err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	return os.Rename(tmp.Name(), name)
+	return atomicfile.Copy(name, r, 0o644)
 }
 
 func copyFile(from, to string) error {

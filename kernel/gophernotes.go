@@ -3,13 +3,14 @@ package kernel
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/rooflab/rooflab/internal/atomicfile"
 )
 
 const (
@@ -194,17 +195,5 @@ func writeFile(path string, text []byte, mode fs.FileMode) error {
 	if old, err := os.ReadFile(path); err == nil && string(old) == string(text) {
 		return nil
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	defer os.Remove(f.Name()) // after the rename there is nothing to remove
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return nil
+	return atomicfile.Write(path, text, mode)
 }

@@ -70,24 +70,25 @@ var onlyBy = map[string][]string{
 
 // stdOnly lists packages that import the standard library and the named siblings only.
 var stdOnly = map[string][]string{
-	"data":               {"internal/units", "internal/texttab"},
-	"trace":              {"internal/diag", "internal/units", "data"},
-	"notebooks/nbformat": {"internal/diag"},
-	"kernel/wire":        {},
-	"kernel/serve":       {"kernel/wire"},
-	"kernel/session":     {"kernel/proto"},
-	"kernel/eval":        {"kernel/proto"},
-	"kernel/link":        {},
-	"kernel/build":       {"kernel/link", "kernel/proto"},
-	"kernel/rt":          {},
-	"kernel/proto":       {},
-	"kernel/dl":          {},
-	"kernel/display":     {},
-	"kernel/worker":      {"kernel/display", "kernel/dl", "kernel/eval", "kernel/proto", "kernel/rt"}, // linked into the process of the cells: users' modules are free
-	"internal/units":     {},
-	"internal/texttab":   {},
-	"internal/diag":      {},
-	"internal/secrets":   {},
+	"data":                {"internal/units", "internal/texttab"},
+	"trace":               {"internal/diag", "internal/units", "data"},
+	"notebooks/nbformat":  {"internal/atomicfile", "internal/diag"},
+	"kernel/wire":         {},
+	"kernel/serve":        {"kernel/wire"},
+	"kernel/session":      {"kernel/proto"},
+	"kernel/eval":         {"kernel/proto"},
+	"kernel/link":         {},
+	"kernel/build":        {"internal/atomicfile", "kernel/link", "kernel/proto"},
+	"kernel/rt":           {},
+	"kernel/proto":        {},
+	"kernel/dl":           {},
+	"kernel/display":      {},
+	"kernel/worker":       {"kernel/display", "kernel/dl", "kernel/eval", "kernel/proto", "kernel/rt"}, // linked into the process of the cells: users' modules are free
+	"internal/units":      {},
+	"internal/texttab":    {},
+	"internal/diag":       {},
+	"internal/atomicfile": {},
+	"internal/secrets":    {},
 }
 
 func TestArrowsPointOneWay(t *testing.T) {

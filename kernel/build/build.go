@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rooflab/rooflab/internal/atomicfile"
 	"github.com/rooflab/rooflab/kernel/link"
 )
 
@@ -141,10 +142,10 @@ func (b *Builder) openHome() error {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return fmt.Errorf("make the kernel's folder: %w", err)
 		}
-		if err := writeFile(path, f.data, 0o644); err != nil {
+		if err := atomicfile.Write(path, f.data, 0o644); err != nil {
 			return err
 		}
 	}
 	// go.mod comes last: with it the sources are complete
-	return writeFile(mod, []byte("module "+Module+"\n\ngo "+b.Toolchain.Lang[2:]+"\n"), 0o644)
+	return atomicfile.Write(mod, []byte("module "+Module+"\n\ngo "+b.Toolchain.Lang[2:]+"\n"), 0o644)
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/rooflab/rooflab/internal/atomicfile"
 )
 
 // A session has a folder of its own. It is locked as long as the session lives, so that folders of dead sessions
@@ -110,7 +112,7 @@ func (b *Builder) trim() {
 	if info, err := os.Stat(mark); err == nil && time.Since(info.ModTime()) < 24*time.Hour {
 		return
 	}
-	writeFile(mark, nil, 0o644)
+	atomicfile.Write(mark, nil, 0o644)
 	for _, dir := range []string{b.o.Cache, b.std} { // toolchains, then versions of rooflab
 		entries, _ := os.ReadDir(dir)
 		for _, e := range entries {

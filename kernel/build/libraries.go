@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rooflab/rooflab/internal/atomicfile"
 	"github.com/rooflab/rooflab/kernel/link"
 )
 
@@ -74,7 +75,7 @@ func (b *Builder) makeHelper(ctx context.Context, dir string, slow bool) error {
 	if err != nil {
 		return fmt.Errorf("compile the linker's helper: %w", err)
 	}
-	return writeFile(filepath.Join(dir, "extld"), data, 0o755)
+	return atomicfile.Write(filepath.Join(dir, "extld"), data, 0o755)
 }
 
 // findLd finds the system's linker and C library, or nothing.

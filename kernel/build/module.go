@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"github.com/rooflab/rooflab/internal/atomicfile"
 )
 
 // module is where imports are resolved: the module of the notebook's folder, or a scratch module of ours.
@@ -80,7 +82,7 @@ func (m module) prepare(lang, source string) error {
 		}
 	}
 	if _, err := os.Stat(m.mod); err != nil {
-		if err := writeFile(m.mod, []byte("module notebook\n\ngo "+lang[2:]+"\n"), 0o644); err != nil {
+		if err := atomicfile.Write(m.mod, []byte("module notebook\n\ngo "+lang[2:]+"\n"), 0o644); err != nil {
 			return err
 		}
 	}
@@ -94,7 +96,7 @@ func (m module) prepare(lang, source string) error {
 	if old, err := os.ReadFile(m.work); err == nil && bytes.Equal(old, text) {
 		return nil
 	}
-	return writeFile(m.work, text, 0o644)
+	return atomicfile.Write(m.work, text, 0o644)
 }
 
 // Get adds a module, github.com/a/b or github.com/a/b@v1.2.3, to the module of the notebook's folder, because the

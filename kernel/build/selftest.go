@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rooflab/rooflab/internal/atomicfile"
 	"github.com/rooflab/rooflab/kernel/link"
 	"github.com/rooflab/rooflab/kernel/proto"
 )
@@ -43,13 +44,13 @@ func (b *Builder) selfTest(ctx context.Context, worker string) error {
 		return ctx.Err()
 	}
 	if err == nil {
-		return writeFile(verdict, []byte("ok"), 0o644)
+		return atomicfile.Write(verdict, []byte("ok"), 0o644)
 	}
 	var f *fault
 	if !errors.As(err, &f) { // perhaps an accident (a full disk, a killed process): tried again at the next start
 		return b.broken(err.Error())
 	}
-	if err := writeFile(verdict, []byte(f.text), 0o644); err != nil {
+	if err := atomicfile.Write(verdict, []byte(f.text), 0o644); err != nil {
 		return err
 	}
 	return b.broken(f.text)

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/rooflab/rooflab/internal/atomicfile"
 )
 
 // workerDir is the folder of the worker program among the sources.
@@ -160,7 +162,7 @@ func (b *Builder) saveBase(ctx context.Context) error {
 		for _, path := range slices.Sorted(maps.Keys(names)) {
 			fmt.Fprintln(&s, path, strings.Join(names[path], " "))
 		}
-		if err := writeFile(namesFile(dir), []byte(s.String()), 0o644); err != nil {
+		if err := atomicfile.Write(namesFile(dir), []byte(s.String()), 0o644); err != nil {
 			return err
 		}
 	}
@@ -177,7 +179,7 @@ func keep(from, to string) (string, error) {
 	}
 	data, err := os.ReadFile(from)
 	if err == nil {
-		err = writeFile(to, data, 0o644)
+		err = atomicfile.Write(to, data, 0o644)
 	}
 	if err != nil {
 		return from, err
@@ -336,5 +338,5 @@ func (b *Builder) WarmAll(ctx context.Context) error {
 	if err := b.addBase(ctx, true, "std"); err != nil {
 		return err
 	}
-	return writeFile(done, nil, 0o644)
+	return atomicfile.Write(done, nil, 0o644)
 }

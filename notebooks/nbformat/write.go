@@ -5,8 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
+
+	"github.com/rooflab/rooflab/internal/atomicfile"
 )
 
 // Encode returns the notebook as Jupyter writes it: one space of indent, sorted keys, text as lists of lines,
@@ -28,32 +29,13 @@ func (nb *Notebook) Encode() ([]byte, error) {
 	return append(out, '\n'), nil
 }
 
-// WriteFile stores the notebook under path. It writes a file beside it and renames that, so that a reader (or a crash)
-// never meets half a notebook.
+// WriteFile stores the notebook under path in one step.
 func (nb *Notebook) WriteFile(path string) error {
 	data, err := nb.Encode()
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return fmt.Errorf("write notebook %s: %w", path, err)
-	}
-	defer os.Remove(f.Name()) // after the rename there is nothing left to remove
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Chmod(modeOf(path))
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("write notebook %s: %w", path, err)
-	}
-	return nil
+	return atomicfile.Write(path, data, modeOf(path))
 }
 
 // modeOf keeps the permissions of a file that is replaced.
