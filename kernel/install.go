@@ -119,9 +119,6 @@ func writeSpec(dir, program, copied string, f specFile) (Spec, error) {
 		return Spec{}, err
 	}
 	f.DisplayName, f.Language, f.InterruptMode = "Go (rooflab)", "go", "message"
-	if f.Metadata.Rooflab.Engine == Gophernotes {
-		f.DisplayName = "Go (rooflab, gophernotes)"
-	}
 	text, err := json.MarshalIndent(f, "", "  ")
 	if err != nil {
 		return Spec{}, err
