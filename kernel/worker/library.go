@@ -18,7 +18,7 @@ import (
 
 var (
 	libraries = map[string]bool{} // loaded files
-	packages  = initialisations{done: map[string]bool{}, failed: map[string]error{}}
+	packages  = initialisations{begun: map[string]error{}}
 )
 
 // open loads a Go library and makes it known to the runtime.
@@ -68,28 +68,16 @@ func openLibrary(file string, fixed *int) error {
 
 // initialisations are those of packages, by symbol. One that fails leaves its package half made: nobody may use it.
 type initialisations struct {
-	mu     sync.Mutex
-	done   map[string]bool
-	failed map[string]error
+	mu    sync.Mutex
+	begun map[string]error // nil when it has ended well, else why the package cannot be used
 }
 
 // ofLibraries runs the initialisations that have not been run, in the given order, as part of a cell: the user's packages
 // may panic, block, or wait for an interrupt.
 func (i *initialisations) ofLibraries(m proto.ToWorker, symbols []string) error {
-	i.mu.Lock()
-	var todo []string
-	for _, s := range symbols {
-		if err := i.failed[s]; err != nil {
-			i.mu.Unlock()
-			return err
-		}
-		if !i.done[s] {
-			todo = append(todo, s)
-		}
-	}
-	i.mu.Unlock()
-	if len(todo) == 0 {
-		return nil
+	todo, err := i.pending(symbols)
+	if err != nil || len(todo) == 0 {
+		return err
 	}
 	var failed error
 	stopped := call(m, func(*rt.Cell) {
@@ -102,40 +90,58 @@ func (i *initialisations) ofLibraries(m proto.ToWorker, symbols []string) error 
 	if stopped == nil {
 		return failed
 	}
-	for _, s := range todo { // the one that runs still, or was ended, is marked; those behind it are as before
-		i.mu.Lock()
-		err := i.failed[s]
-		i.mu.Unlock()
-		if err != nil {
-			return fmt.Errorf("%s: %w", stopped.Value, err)
-		}
+	if _, err := i.pending(todo); err != nil { // of the one that runs still, or was ended
+		return fmt.Errorf("%s: %w", stopped.Value, err)
 	}
 	return errors.New(stopped.Value)
 }
 
-// one runs the initialisation of one package. While it runs it counts as failed.
+// pending lists the initialisations that have not begun. The error is that of the first package that cannot be used.
+func (i *initialisations) pending(symbols []string) (todo []string, err error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, s := range symbols {
+		err, begun := i.begun[s]
+		if err != nil {
+			return nil, err
+		}
+		if !begun {
+			todo = append(todo, s)
+		}
+	}
+	return todo, nil
+}
+
+// one runs the initialisation of one package. Until it has ended the package cannot be used.
 func (i *initialisations) one(symbol string) (err error) {
 	i.mu.Lock()
-	err = i.failed[symbol]
-	i.done[symbol] = true
-	i.failed[symbol] = fmt.Errorf("package %s cannot be used before a restart (%%restart): its initialisation did not end", packageOf(symbol))
+	err = i.begun[symbol]
+	if err == nil {
+		i.begun[symbol] = unusable(symbol, "did not end")
+	}
 	i.mu.Unlock()
-	if err != nil {
+	if err != nil { // a cell that an interrupt left behind runs it
 		return err
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("package %s cannot be used before a restart (%%restart): its initialisation panicked: %s%s", packageOf(symbol), clean(panicText(r)), panicPlace())
-			i.mu.Lock()
-			i.failed[symbol] = err
-			i.mu.Unlock()
+			err = unusable(symbol, "panicked: "+clean(panicText(r))+panicPlace())
+			i.set(symbol, err)
 		}
 	}()
 	initialise(symbol)
-	i.mu.Lock()
-	delete(i.failed, symbol)
-	i.mu.Unlock()
+	i.set(symbol, nil)
 	return nil
+}
+
+func (i *initialisations) set(symbol string, err error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.begun[symbol] = err
+}
+
+func unusable(symbol, why string) error {
+	return fmt.Errorf("package %s cannot be used before a restart (%%restart): its initialisation %s", packageOf(symbol), why)
 }
 
 // packageOf is the path of the package whose initialisation a symbol is.
@@ -158,7 +164,7 @@ func panicPlace() string {
 	}
 }
 
-// initialise runs an initialisation, once.
+// initialise runs an initialisation. The runtime does nothing for one that has been run.
 func initialise(symbol string) {
 	// state, number of functions, functions: the runtime refuses one without functions
 	if task := dl.Symbol(symbol); task != nil && (*[2]uint32)(task)[1] > 0 {
