@@ -121,19 +121,24 @@ func (p *progress) measuring(now campaign.Progress) {
 }
 
 func (p *progress) warn(ph notebooks.Phase, d diag.Diagnostic) {
-	p.clear()
-	fmt.Fprintf(p.w, "%s: %s\n", ph.Notebook, plain(d.String()))
+	p.say(ph.Notebook + ": " + plain(d.String()))
 }
 
 func (p *progress) lost(ph notebooks.Phase, stop string) {
-	p.clear()
-	fmt.Fprintf(p.w, "%s: the cells were stopped in the middle; %s\n", ph.Notebook, stop)
+	p.say(ph.Notebook + ": the cells were stopped in the middle; " + stop)
 }
 
 // stopping is the answer to Ctrl-C: what comes next may take a while.
 func (p *progress) stopping() {
-	p.clear()
-	fmt.Fprintln(p.w, "stopping: the running cell is interrupted; a profile that is open is closed first")
+	p.say("stopping: the running cell is interrupted; a profile that is open is closed first")
+}
+
+// say prints a line that stays.
+func (p *progress) say(line string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.wipe()
+	fmt.Fprintln(p.w, line)
 }
 
 // rewrite puts a text in place of the one that a terminal shows.
